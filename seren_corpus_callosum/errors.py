@@ -1,0 +1,129 @@
+"""Every exception of the package. Foreign exceptions are mapped to these at one border each.
+
+CallosumError
+├── ConfigError          the configuration has faults: nothing starts, exit status 78
+├── TokenError           a token, or the pointer to one, is unusable
+├── StoreError           one store gave no answer: a kind and a short reason
+└── Problem              a request that is not served: an RFC 9457 problem document
+    ├── BadRequest       400 (also: unknown store type, a base store that is not ours to change)
+    ├── Unauthorized     401
+    ├── Forbidden        403
+    ├── NotFound         404
+    ├── Duplicate        409
+    ├── TooLarge         413
+    ├── BadMediaType     415
+    ├── Invalid          422, with the messages for each field
+    ├── NotSaved         503 the overlay could not be written; nothing was changed
+    └── Unavailable      503 too busy, or shutting down
+"""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+KINDS = (
+    "timeout",
+    "unreachable",
+    "http_error",
+    "bad_reply",
+    "too_large",
+    "redirect",
+    "suspended",
+    "loop",
+    "unbound",
+)
+
+
+class CallosumError(Exception):
+    """The root: catch this to catch whatever this package raises on purpose."""
+
+
+class ConfigError(CallosumError):
+    """Holds every fault of the configuration, one line each."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = tuple(faults)
+
+
+class TokenError(CallosumError):
+    """A token or its pointer is unusable; the message never holds the token."""
+
+
+class StoreError(CallosumError):
+    """One store gave no answer. `kind` is one of KINDS; `reason` never echoes bytes of a reply."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(f"{kind}: {reason}")
+        self.kind = kind
+        self.reason = reason
+
+
+class Problem(CallosumError):
+    """A request that is not served. `errors` maps a field to its messages; `headers` go out with the answer."""
+
+    status = 500
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        errors: Mapping[str, Sequence[str]] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = {field: list(messages) for field, messages in (errors or {}).items()}
+        self.headers = dict(headers or {})
+
+    @property
+    def title(self) -> str:
+        return HTTPStatus(self.status).phrase
+
+
+class BadRequest(Problem):
+    status = 400
+
+
+class Unauthorized(Problem):
+    status = 401
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+class Forbidden(Problem):
+    status = 403
+
+
+class NotFound(Problem):
+    status = 404
+
+
+class Duplicate(Problem):
+    status = 409
+
+
+class TooLarge(Problem):
+    status = 413
+
+
+class BadMediaType(Problem):
+    status = 415
+
+
+class Invalid(Problem):
+    status = 422
+
+
+class NotSaved(Problem):
+    status = 503
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers={"Retry-After": "5"})
+
+
+class Unavailable(Problem):
+    status = 503
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers={"Retry-After": "1"})
