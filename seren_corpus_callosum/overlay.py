@@ -243,6 +243,7 @@ def _create(path: Path, data: bytes, like: os.stat_result) -> None:
     file = open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
     try:
         with file:
+            path.chmod(0o600)  # a umask of 0277 would leave a lock file that the next process cannot open
             if hasattr(os, "geteuid") and os.geteuid() == 0:
                 # A service that runs as another user could not open what root's command line leaves behind.
                 try:
