@@ -375,6 +375,7 @@ def test_every_use_of_a_hung_keychain_is_given_up(hanging, where):
 
 
 def test_a_search_for_a_backend_that_hangs_is_given_up_and_nothing_is_saved_late(hanging, monkeypatch):
+    hanging.backend.where = set()
     release = threading.Event()
 
     def get_keyring():
