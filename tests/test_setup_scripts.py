@@ -185,7 +185,7 @@ def test_the_script_sets_up_a_checkout_and_may_be_run_again(setup, tmp_path):
     for name in ("seren_corpus_callosum", "templates"):
         shutil.copytree(REPO / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
     target = tmp_path / "Séren & Co"
-    first = setup("--from", checkout, "--dir", target, timeout=500)
+    first = setup("--from", checkout, "--dir", target, "--corp", timeout=500)
     assert first.returncode == 0, first.stdout + first.stderr
     config = target / "seren-corpus-callosum.yaml"
     assert config.is_file()
