@@ -2,6 +2,7 @@
 
 CallosumError
 ├── ConfigError          the configuration has faults: nothing starts, exit status 78
+├── SettingError         a value does not fit its setting: what was expected
 ├── TokenError           a token, or the pointer to one, is unusable
 ├── StoreError           one store gave no answer: a kind and a short reason
 └── Problem              a request that is not served: an RFC 9457 problem document
@@ -9,6 +10,7 @@ CallosumError
     ├── Unauthorized     401
     ├── Forbidden        403
     ├── NotFound         404
+    ├── MethodNotAllowed 405, with Allow
     ├── Duplicate        409
     ├── TooLarge         413
     ├── BadMediaType     415
@@ -45,6 +47,10 @@ class ConfigError(CallosumError):
         self.faults = tuple(faults)
 
 
+class SettingError(CallosumError):
+    """A value does not fit its setting; the message says what was expected."""
+
+
 class TokenError(CallosumError):
     """A token or its pointer is unusable; the message never holds the token."""
 
@@ -58,7 +64,7 @@ class StoreError(CallosumError):
         self.reason = reason
 
 
-class Problem(CallosumError):
+class Problem(CallosumError):  # noqa: N818 - RFC 9457 calls it so
     """A request that is not served. `errors` maps a field to its messages; `headers` go out with the answer."""
 
     status = 500
@@ -97,6 +103,13 @@ class Forbidden(Problem):
 
 class NotFound(Problem):
     status = 404
+
+
+class MethodNotAllowed(Problem):
+    status = 405
+
+    def __init__(self, detail: str, allowed: Sequence[str]) -> None:
+        super().__init__(detail, headers={"Allow": ", ".join(allowed)})
 
 
 class Duplicate(Problem):

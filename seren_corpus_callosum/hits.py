@@ -40,6 +40,7 @@ class StoreReply:
     hits: tuple[Hit, ...] = ()
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
+    looks_like: str | None = None  # the type of store that such a reply comes from
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,287 @@
+"""The command line. Each command is a few lines over the modules that do the work."""
+
+import ipaddress
+import json
+import logging
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from . import console, settings, wire
+from .binding import bind_all
+from .config import Config, load
+from .connections import Call
+from .demo import SAMPLE_QUERY, SampleStores
+from .errors import CallosumError, ConfigError, Invalid, Problem, StoreError
+from .server import Server, serve_until_signalled
+from .service import Callosum
+from .settings import Server as ServerSettings
+from .stores import InnerCallosum, Store
+from .transport import Transport, Trust, decode
+
+log = logging.getLogger(__name__)
+
+EX_CONFIG = 78  # sysexits.h: service managers are told not to restart after it
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        cli(standalone_mode=True)
+    except ConfigError as exc:
+        for fault in exc.faults:
+            click.echo(fault, err=True)
+        sys.exit(EX_CONFIG)
+    except CallosumError as exc:
+        _fail(_told(exc))
+
+
+def _told(exc: CallosumError) -> str:
+    if isinstance(exc, Problem) and exc.errors:
+        told = [f"{field}: {message}" for field, messages in exc.errors.items() for message in messages]
+        return "; ".join(told)
+    return str(exc)
+
+
+def _fail(message: str, status: int = 1) -> NoReturn:
+    click.echo(f"seren-corpus-callosum: {console.plain(message)}", err=True)
+    sys.exit(status)
+
+
+def config_option(command: F) -> F:
+    """-c works before and after the name of a command."""
+    return click.option("--config", "-c", "config_path", type=click.Path(), help="The YAML file.")(command)
+
+
+@click.group(invoke_without_command=True)
+@config_option
+@click.version_option(package_name="seren-corpus-callosum", message="%(version)s")
+@click.pass_context
+def cli(context: click.Context, config_path: str | None) -> None:
+    """One query to many memory stores at once, one rank-fused list back. Without a command: serve."""
+    context.obj = config_path
+    if context.invoked_subcommand is None:
+        serve(load(config_path))
+
+
+def _config(context: click.Context, config_path: str | None) -> Config:
+    return load(config_path or context.obj)
+
+
+def set_up_logging(config: Config) -> None:
+    logging.basicConfig(
+        level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    # Both write one line for each request or connection, some with addresses that hold credentials.
+    for name in ("urllib3", "waitress"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def serve(config: Config) -> NoReturn:
+    """Serve until signalled."""
+    set_up_logging(config)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    host, port = config.server.host, config.server.port
+    if config.token is None and not _is_loopback(host):
+        log.warning(
+            "OPEN SERVICE: no token is set and %s is not loopback: whoever reaches port %d can search every store; "
+            "set server.bearer_token, or server.host to 127.0.0.1",
+            host,
+            port,
+        )
+    callosum = Callosum(config)
+    for row in callosum.roster():
+        log.info("store %s (%s): %s", row.entry.name, row.entry.type, row.status)
+    server = listening(callosum)
+    log.info("listening on %s port %d, the page is at /viewer", host, port)
+    serve_until_signalled(server)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def listening(callosum: Callosum) -> Server:
+    """A server on the configured port, or the end of the process with a line that names the port."""
+    host, port = callosum.config.server.host, callosum.config.server.port
+    try:
+        return Server(callosum)
+    except (OSError, ValueError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else "not an address of this machine"
+        _fail(f"cannot listen on {host} port {port}: {reason.lower()}; set server.host or server.port")
+
+
+@cli.command()
+@config_option
+@click.argument("query")
+@click.option("-n", "n_results", type=int, help="How many hits.")
+@click.option("--json", "as_json", is_flag=True, help="Print the body of POST /search.")
+@click.option("--url", help="Ask a running service instead of the stores.")
+@click.pass_context
+def search(
+    context: click.Context, config_path: str | None, query: str, n_results: int | None, as_json: bool, url: str | None
+) -> None:
+    """Search every store and print the merged list."""
+    config = _config(context, config_path)
+    if url is None:
+        with Callosum(config) as callosum:
+            body = wire.packet_body(callosum.search(query, n_results))
+    else:
+        body = _asked_service(config, url, query, n_results)
+    if as_json:
+        click.echo(json.dumps(body, ensure_ascii=False, indent=2))
+    else:
+        click.echo("\n".join(console.search_lines(body)))
+
+
+def _asked_service(config: Config, url: str, query: str, n_results: int | None) -> dict[str, Any]:
+    """The answer of a running service; it gets this configuration's token."""
+    store = Store("service", "callosum", InnerCallosum(), url.rstrip("/"), token=config.token)
+    trust = Trust(trust_system_store=config.tls.trust_system_store, ca_bundle=config.tls.ca_bundle)
+    call = Call(settings.SECONDS.high)
+    try:
+        transport = Transport(store, connections=1, trust=trust)
+        body = decode(transport.search(call, {"query": query, "n_results": n_results}, ()))
+    except StoreError as exc:
+        _fail(f"{url}: {exc.reason}")
+    if not isinstance(body, dict) or not isinstance(body.get("hits"), list) or "stores_searched" not in body:
+        _fail(f"{url}: what answers there is not a callosum")
+    return body
+
+
+@cli.command()
+@config_option
+@click.pass_context
+def check(context: click.Context, config_path: str | None) -> None:
+    """Print the resolved configuration, then ask every store a live query. Status 0 only if all answered."""
+    config = _config(context, config_path)
+    click.echo("\n".join(console.config_lines(config)))
+    for warning in config.warnings:
+        click.echo(f"warning: {console.plain(warning)}")
+    with Callosum(config) as callosum:
+        click.echo("\n".join(console.roster_lines(callosum.roster(), callosum.damage)))
+        checks = callosum.check_all()
+    click.echo("\n".join(console.check_lines(checks)))
+    if not all(one.ok for one in checks):
+        sys.exit(1)
+
+
+@cli.command()
+@click.option("--once", is_flag=True, help="End after the sample search.")
+def demo(once: bool) -> None:
+    """Serve two sample stores and the callosum over them, on loopback, without any configuration."""
+    with SampleStores() as samples, tempfile.TemporaryDirectory() as folder:
+        stores = tuple(bind_all(samples.store_entries(), {}, managed=False))
+        settings_ = ServerSettings(host="127.0.0.1")
+        config = Config(
+            server=settings_, stores=stores, overlay=Path(folder) / "runtime-stores.json", instance_id="demo"
+        )
+        set_up_logging(replace(config, log_level="warning"))
+        with Callosum(config) as callosum:
+            body = wire.packet_body(callosum.search(SAMPLE_QUERY, 6))
+        click.echo(f"two sample stores: {samples.loci_url} (facts), {samples.memory_url} (episodes)")
+        click.echo(f'search "{SAMPLE_QUERY}":\n')
+        click.echo("\n".join(console.search_lines(body)))
+        if once:
+            return
+        server = _free_server(config)
+        click.echo(f"\nthe page: http://127.0.0.1:{server.port}/viewer   (Ctrl+C ends it)")
+        serve_until_signalled(server)
+
+
+def _free_server(config: Config) -> Server:
+    try:
+        return Server(Callosum(config))
+    except OSError:
+        return Server(Callosum(replace(config, server=replace(config.server, port=0))))
+
+
+@cli.group()
+@config_option
+@click.pass_context
+def stores(context: click.Context, config_path: str | None) -> None:
+    """List, add and remove the stores of the overlay, with or without a running service."""
+    context.obj = config_path or context.obj
+
+
+@stores.command("list")
+@click.pass_context
+def list_stores(context: click.Context) -> None:
+    """Print every store, usable or not."""
+    with Callosum(load(context.obj)) as callosum:
+        click.echo("\n".join(console.roster_lines(callosum.roster(), callosum.damage)))
+
+
+def _option_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@stores.command("add")
+@click.argument("name")
+@click.argument("type_name", metavar="TYPE")
+@click.argument("url")
+@click.option("--weight", type=float)
+@click.option("--floor", type=float)
+@click.option("--timeout-s", type=float)
+@click.option("--disabled", is_flag=True, help="Add it without asking it.")
+@click.option("--token-stdin", is_flag=True, help="Read the store's token from standard input.")
+@click.option("--token-env", help="Name of an environment variable that holds the store's token.")
+@click.option("--token-keyring", help="Place of the store's token in the OS keychain, service/username.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An adapter option; VALUE may be JSON.")
+@click.option("--check", "check_first", is_flag=True, help="Ask it a live query first.")
+@click.pass_context
+def add_store(
+    context: click.Context,
+    /,
+    name: str,
+    type_name: str,
+    url: str,
+    disabled: bool,
+    token_stdin: bool,
+    options: tuple[str, ...],
+    check_first: bool,
+    **given: Any,
+) -> None:
+    """Add a store to the overlay; a running service has it in its next search."""
+    entry: dict[str, Any] = {"name": name, "type": type_name, "url": url}
+    entry |= {key: value for key, value in given.items() if value is not None}
+    if disabled:
+        entry["enabled"] = False
+    if token_stdin:
+        entry["token"] = sys.stdin.readline().strip()
+    if options:
+        pairs = [option.partition("=") for option in options]
+        entry["options"] = {key: _option_value(value) for key, _, value in pairs}
+    with Callosum(load(context.obj)) as callosum:
+        if check_first:
+            result = callosum.check(entry)
+            if not result.ok:
+                raise Invalid(f"not added: {result.reason}")
+        row = callosum.add_store(entry, pointers=True)
+    click.echo("\n".join(console.roster_lines([row], None)))
+
+
+@stores.command("remove")
+@click.argument("name")
+@click.pass_context
+def remove_store(context: click.Context, name: str) -> None:
+    """Remove a store of the overlay, its keychain entry with it."""
+    with Callosum(load(context.obj)) as callosum:
+        callosum.remove_store(name)
+    click.echo(f"removed {console.plain(name)}")

@@ -1,0 +1,237 @@
+"""YAML and environment to one Config, or a ConfigError that holds every fault."""
+
+import difflib
+import hashlib
+import importlib.util
+import os
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from . import settings, yamlfile
+from .binding import Unbound, bind_all, nearest
+from .errors import ConfigError, SettingError, TokenError
+from .settings import Federation, Row, Server, Tls
+from .stores import Store
+from .tokens import Token, resolve
+
+DEFAULT_FILE = "seren-corpus-callosum.yaml"
+OVERLAY_FILE = "runtime-stores.json"
+
+LOG_LEVEL = settings.Text("debug, info, warning or error", r"(?i:debug|info|warning|error)")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The resolved configuration; `stores` are the entries of the file, `warnings` one line each."""
+
+    server: Server = field(default_factory=Server)
+    tls: Tls = field(default_factory=Tls)
+    federation: Federation = field(default_factory=Federation)
+    stores: tuple[Store | Unbound, ...] = ()
+    warnings: tuple[str, ...] = ()
+    token: Token | None = None
+    path: Path | None = None  # of the file that was read
+    overlay: Path = field(default_factory=lambda: Path(OVERLAY_FILE))
+    instance_id: str = ""
+    log_level: str = "info"
+    log_query: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)  # "server.port" -> where its value comes from
+
+    @property
+    def file_name(self) -> str:
+        return self.path.name if self.path else DEFAULT_FILE
+
+
+class _Reading:
+    """Collects faults and warnings while the sources are read."""
+
+    def __init__(self, name: str, environ: Mapping[str, str]) -> None:
+        self.name = name
+        self.environ = environ
+        self.faults: list[str] = []
+        self.warnings: list[str] = []
+        self.sources: dict[str, str] = {}
+
+    def place(self, section: Mapping[Any, Any], key: object) -> str:
+        line = getattr(section, "lines", {}).get(key)
+        return f"{self.name}:{line}" if line else self.name
+
+    def section(self, document: Mapping[Any, Any], name: str) -> Mapping[Any, Any]:
+        value = document.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            found = settings.described(value)
+            self.faults.append(f"{self.place(document, name)}: {name}: expected a mapping, found {found}")
+            return {}
+        return value
+
+    def table(self, document: Mapping[Any, Any], name: str, table: type[T], *, strict: bool, extra: str = "") -> T:
+        """One section of the settings table from the file and the variables."""
+        section = self.section(document, name)
+        values: dict[str, Any] = {}
+        known = [row.key for row in settings.rows(name, table)]
+        for key in section:
+            if key not in known and key != extra:
+                line = f"{self.place(section, key)}: {name}.{key}: unknown key{nearest(key, [*known, extra])}"
+                (self.faults if strict else self.warnings).append(line)
+        for row in settings.rows(name, table):
+            full = f"{name}.{row.key}"
+            self.sources[full] = "default"
+            if section.get(row.key) is not None:
+                self._take(row, row.kind.check, section[row.key], f"{self.place(section, row.key)}: {full}", values)
+                self.sources[full] = self.name
+            text = self.environ.get(row.variable, "")
+            if text.strip() or (text and row.secret):
+                self._take(row, row.kind.parse, text if row.secret else text.strip(), row.variable, values)
+                self.sources[full] = row.variable
+        return table(**values)
+
+    def variable(self, name: str, kind: settings.Kind, default: Any) -> Any:
+        """One of the variables that the file has no key for."""
+        variable = settings.PREFIX + name
+        text = self.environ.get(variable, "").strip()
+        try:
+            return kind.parse(text) if text else default
+        except SettingError as exc:
+            self.faults.append(f"{variable}: expected {exc}, found {settings.described(text)}")
+            return default
+
+    def _take(self, row: Row, check: Any, value: Any, place: str, values: dict[str, Any]) -> None:
+        try:
+            values[row.key] = check(value)
+        except SettingError as exc:
+            found = settings.described(value, secret=row.secret)
+            self.faults.append(f"{place}: expected {exc}, found {found}")
+
+
+def load(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Config:
+    """The configuration from a file, `$SEREN_SCC_CONFIG` or ./seren-corpus-callosum.yaml, and the environment.
+
+    Raises ConfigError with every fault found. A missing file is no fault: a service without stores.
+    """
+    environ = os.environ if environ is None else environ
+    file = _expanded(path or environ.get(settings.PREFIX + "CONFIG", "").strip() or DEFAULT_FILE)
+    document: Mapping[Any, Any] = {}
+    found = None
+    early: list[str] = []
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        pass
+    except OSError as exc:
+        early.append(f"{file.name}: cannot be read: {os.strerror(exc.errno or 0)}")
+    else:
+        found = file.absolute()
+        try:
+            document = yamlfile.read(data, file.name)
+        except ConfigError as exc:
+            early += exc.faults
+    return _resolved(document, found, file.name, environ, early)
+
+
+def _resolved(
+    document: Mapping[Any, Any], path: Path | None, name: str, environ: Mapping[str, str], early: Sequence[str]
+) -> Config:
+    reading = _Reading(name, environ)
+    reading.faults += early
+    if path is None and not early:
+        reading.warnings.append(f"no config file {name}: built-in defaults, no stores declared")
+    for key in document:
+        if key not in settings.SECTIONS:
+            line = f"{reading.place(document, key)}: {key}: unknown key{nearest(key, settings.SECTIONS)}"
+            reading.warnings.append(line)
+    server = reading.table(document, "server", Server, strict=True)
+    tls = reading.table(document, "tls", Tls, strict=True)
+    federation = reading.table(document, "federation", Federation, strict=False, extra="stores")
+    reading.warnings += _unknown_variables(environ)
+    home = path.parent if path else Path.cwd()
+    tls = _usable_tls(tls, home, reading)
+    token = _server_token(server, document, reading)
+    stores = _stores(reading.section(document, "federation"), reading)
+    overlay = _expanded(environ.get(settings.PREFIX + "RUNTIME_STORES", "").strip() or OVERLAY_FILE)
+    log_level = reading.variable("LOG_LEVEL", LOG_LEVEL, "info")
+    log_query = reading.variable("LOG_QUERY", settings.Flag(), False)
+    if reading.faults:
+        raise ConfigError(reading.faults)
+    return Config(
+        server=server,
+        tls=tls,
+        federation=federation,
+        stores=tuple(stores),
+        warnings=tuple(reading.warnings),
+        token=token,
+        path=path,
+        overlay=home / overlay,
+        instance_id=server.instance_id or _instance_id(server, path),
+        log_level=log_level,
+        log_query=log_query,
+        sources=reading.sources,
+    )
+
+
+def _expanded(path: str | Path) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ConfigError([f"{path}: there is no home folder to put for ~; give a full path"]) from None
+
+
+def _instance_id(server: Server, path: Path | None) -> str:
+    place = f"{socket.gethostname()}:{server.port}:{path or Path.cwd()}"
+    return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    known = [row.variable for row in settings.all_rows()]
+    known += [settings.PREFIX + name for name in settings.PROCESS_VARIABLES]
+    unknown = [name for name in environ if name.startswith(settings.PREFIX) and name not in known]
+    hints = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.5) for name in unknown}
+    return [
+        f"{name}: unknown variable" + (f"; did you mean {hints[name][0]}?" if hints[name] else "") for name in unknown
+    ]
+
+
+def _usable_tls(tls: Tls, home: Path, reading: _Reading) -> Tls:
+    if tls.trust_system_store and importlib.util.find_spec("truststore") is None:
+        reading.faults.append("tls.trust_system_store: needs pip install 'seren-corpus-callosum[corp]'")
+    if tls.ca_bundle is None or tls.ca_bundle == "":
+        return Tls(trust_system_store=tls.trust_system_store)
+    bundle = home / _expanded(tls.ca_bundle)
+    try:
+        ssl.create_default_context(cafile=str(bundle))
+    except OSError:
+        reading.faults.append("tls.ca_bundle: expected a readable PEM file with certificates, found none at that path")
+    return Tls(trust_system_store=tls.trust_system_store, ca_bundle=str(bundle))
+
+
+def _server_token(server: Server, document: Mapping[Any, Any], reading: _Reading) -> Token | None:
+    try:
+        return resolve(server.bearer_token, server.bearer_token_keyring, server.bearer_token_env, reading.environ)
+    except TokenError as exc:
+        section = document.get("server")
+        keys = ("bearer_token", "bearer_token_keyring", "bearer_token_env")
+        key = next((key for key in keys if getattr(server, key) not in (None, "")), keys[0])
+        source = reading.sources[f"server.{key}"]
+        if source == reading.name and isinstance(section, Mapping):
+            source = reading.place(section, key)
+        reading.faults.append(f"{source}: server.{key}: {exc}")
+        return None
+
+
+def _stores(federation: Mapping[Any, Any], reading: _Reading) -> list[Store | Unbound]:
+    entries = federation.get("stores")
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        found = settings.described(entries)
+        place = reading.place(federation, "stores")
+        reading.faults.append(f"{place}: federation.stores: expected a list, found {found}")
+        return []
+    return bind_all(entries, reading.environ, managed=False)

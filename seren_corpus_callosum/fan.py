@@ -1,0 +1,330 @@
+"""Threads and deadlines: asks every store at once and gives back replies in configured order, each by its deadline."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+from .connections import Call, store_error
+from .errors import StoreError
+from .hits import Failure, StoreReply
+from .stores import Mapped, Store
+from .transport import Transport, Trust, decode
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one search asks of every store."""
+
+    query: str
+    wanted: int  # hits from each store, before its own cap
+    via: tuple[str, ...] = ()
+    limit_s: float | None = None  # the caller's deadline, where it is shorter than a store's
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How a store has fared: counts since the start, milliseconds, times in UTC."""
+
+    calls: int = 0
+    failures: int = 0
+    last_ms: float | None = None
+    total_ms: float = 0.0
+    last_error: str | None = None
+    failing_since: datetime | None = None
+    suspended_until: datetime | None = None
+
+    @property
+    def avg_ms(self) -> float | None:
+        return self.total_ms / self.calls if self.calls else None
+
+
+class Admission(Enum):
+    ASK = "ask"
+    TRY = "try"  # one trial call that nobody waits for
+    LEAVE = "leave"
+
+
+class Health:
+    """The tally of one store and whether it is suspended; shared by every search."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._tally = Tally()
+        self._timeouts = 0  # in a row
+        self._pause_s = 0.0  # 0: not suspended
+        self._until = 0.0
+        self._trying = False
+
+    @property
+    def tally(self) -> Tally:
+        return self._tally
+
+    def admit(self, suspend_after: int, deadline_s: float) -> Admission:
+        if not self._pause_s:
+            return Admission.ASK
+        with self._lock:
+            if not suspend_after:
+                self._lift()
+            if not self._pause_s:
+                return Admission.ASK
+            if self._trying or self._clock() < self._until:
+                return Admission.LEAVE
+            self._trying = True
+            self._set_until(deadline_s)
+            return Admission.TRY
+
+    def count(self, ms: float, failure: Failure | None, *, timed_out: bool | None, suspend_after: int) -> None:
+        """Take one call into the tally; `timed_out` None: a deadline that says nothing about the store."""
+        with self._lock:
+            self._count(ms, failure)
+            if timed_out is False:
+                self._timeouts = 0
+            elif timed_out:
+                self._timeouts += 1
+                if suspend_after and self._timeouts >= suspend_after and not self._pause_s:
+                    self._suspend(FIRST_PAUSE_S)
+
+    def tried(self, ms: float, failure: Failure | None, *, timed_out: bool) -> None:
+        """Take the end of a trial call: a timeout doubles the pause, anything else ends the suspension."""
+        with self._lock:
+            self._count(ms, failure)
+            self._trying = False
+            if timed_out and self._pause_s:
+                self._suspend(min(2 * self._pause_s, LONGEST_PAUSE_S))
+            else:
+                self._lift()
+
+    def why_left_out(self) -> Failure:
+        tally = self._tally
+        reason = f"left out for a while after timeouts in a row; the last: {tally.last_error}"
+        return Failure("suspended", reason, tally.suspended_until)
+
+    def _count(self, ms: float, failure: Failure | None) -> None:
+        tally = replace(self._tally, calls=self._tally.calls + 1, last_ms=ms, total_ms=self._tally.total_ms + ms)
+        if failure is None:
+            self._tally = replace(tally, failing_since=None)
+        else:
+            since = tally.failing_since or datetime.now(UTC)
+            error = f"{failure.kind}: {failure.reason}"
+            self._tally = replace(tally, failures=tally.failures + 1, last_error=error, failing_since=since)
+
+    def _suspend(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+        self._set_until(pause_s)
+
+    def _set_until(self, from_now_s: float) -> None:
+        self._until = self._clock() + from_now_s
+        self._tally = replace(self._tally, suspended_until=datetime.now(UTC) + timedelta(seconds=from_now_s))
+
+    def _lift(self) -> None:
+        self._pause_s = 0.0
+        self._timeouts = 0
+        self._tally = replace(self._tally, suspended_until=None)
+
+
+class StoreClient:
+    """The threads, the connections and the health of one address; outlives changes of a store's knobs.
+
+    Threads and connections are made at the first call of each process, so a fork before it finds nothing to break.
+    """
+
+    def __init__(self, *, threads: int, trust: Trust) -> None:
+        self.health = Health()
+        self._threads = threads
+        self._trust = trust
+        self._lock = threading.Lock()
+        self._owner: int | None = None  # the process that the threads and connections belong to
+        self._pool: ThreadPoolExecutor | None = None
+        self._transport: Transport | None = None
+        self._closed = False
+
+    def submit(self, store: Store, ask: Ask, call: Call) -> "Future[Mapped]":
+        pool, transport = self._ready(store)
+        return pool.submit(_ask_store, transport, store, ask, call)
+
+    def ask_here(self, store: Store, ask: Ask, call: Call) -> Mapped:
+        """The same in the calling thread; raises StoreError."""
+        return _ask_store(self._ready(store)[1], store, ask, call)
+
+    def _ready(self, store: Store) -> tuple[ThreadPoolExecutor, Transport]:
+        if self._owner != os.getpid() or self._pool is None or self._transport is None:
+            with self._lock:
+                if self._closed:
+                    raise StoreError("unreachable", "it was removed, or the service is stopping")
+                if self._owner != os.getpid() or self._pool is None or self._transport is None:
+                    try:
+                        self._transport = Transport(store, connections=self._threads, trust=self._trust)
+                    except Exception as exc:  # noqa: BLE001 - an address that only requests refuses
+                        raise store_error(exc, Call(0.0)) from None
+                    self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="callosum-store")
+                    self._owner = os.getpid()
+        return self._pool, self._transport
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._pool is not None and self._owner == os.getpid():
+                self._pool.shutdown(wait=False)
+            if self._transport is not None:
+                self._transport.close()
+
+
+def _ask_store(transport: Transport, store: Store, ask: Ask, call: Call) -> Mapped:
+    try:
+        body = store.adapter.body(ask.query, store.asked_for(ask.wanted), store.options, call.left_s())
+        return store.adapter.read(decode(transport.search(call, body, ask.via)))
+    except Exception as exc:  # noqa: BLE001 - an adapter may be anybody's: what it raises costs its own store only
+        raise store_error(exc, call) from None
+
+
+@dataclass(slots=True)
+class _Job:
+    store: Store
+    client: StoreClient
+    call: Call
+    full: bool  # the deadline is the store's own, not one that the caller shortened
+    future: "Future[Mapped] | None" = None
+    error: StoreError | None = None
+
+
+class Fan:
+    """Asks many stores at once. `members` are stores with their clients, in configured order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: set[Call] = set()
+        self._stopped: StoreError | None = None
+
+    def ask(
+        self,
+        members: Sequence[tuple[Store, StoreClient]],
+        ask: Ask,
+        *,
+        timeout_s: float,
+        suspend_after: int,
+        started: float | None = None,
+    ) -> list[StoreReply]:
+        """One reply for each member, in order; `timeout_s` is the deadline of stores that have none of their own."""
+        started = time.monotonic() if started is None else started
+        replies: dict[str, StoreReply] = {}
+        jobs: list[_Job] = []
+        try:
+            for store, client in members:
+                own_s = store.timeout_s or timeout_s
+                admission = client.health.admit(suspend_after, own_s)
+                if admission is Admission.ASK:
+                    limit_s = own_s if ask.limit_s is None else min(own_s, ask.limit_s)
+                    call = Call(limit_s, started=started, managed=store.managed)
+                    jobs.append(self._begun(_Job(store, client, call, limit_s == own_s), ask))
+                    continue
+                replies[store.name] = StoreReply(store.name, 0, failure=client.health.why_left_out())
+                if admission is Admission.TRY:
+                    call = Call(own_s, managed=store.managed)
+                    self._try(_Job(store, client, call, True), replace(ask, limit_s=None))
+            # The earliest deadline first: waiting for a later one would let it pass unnoticed.
+            for job in sorted(jobs, key=lambda job: job.call.deadline):
+                replies[job.store.name] = self._ended(job, ask, started, suspend_after)
+        finally:
+            for job in jobs:
+                if job.future is not None and not job.future.done():
+                    job.call.abort()
+                    job.future.cancel()
+        return [replies[store.name] for store, _ in members]
+
+    def stop(self) -> None:
+        """Abort every call in flight and all to come."""
+        with self._lock:
+            self._stopped = StoreError("unreachable", "the service is stopping")
+            calls = list(self._calls)
+        for call in calls:
+            call.abort(self._stopped)
+
+    def _begun(self, job: _Job, ask: Ask) -> _Job:
+        with self._lock:
+            job.error = self._stopped
+            self._calls.add(job.call)
+        if job.error is None:
+            try:
+                job.future = job.client.submit(job.store, ask, job.call)
+            except StoreError as exc:
+                job.error = exc
+            except RuntimeError:  # the pool was shut down meanwhile
+                job.error = StoreError("unreachable", "it was removed, or the service is stopping")
+        return job
+
+    def _waited(self, job: _Job) -> Mapped:
+        try:
+            if job.future is None:
+                raise job.error or job.call.timed_out()
+            return job.future.result(timeout=max(0.0, job.call.left_s()))
+        except TimeoutError:
+            job.call.abort()
+            if job.future is not None:
+                job.future.cancel()
+            raise job.call.ended_by or job.call.timed_out() from None
+        except CancelledError:
+            raise job.call.ended_by or job.call.timed_out() from None
+        finally:
+            with self._lock:
+                self._calls.discard(job.call)
+
+    def _ended(self, job: _Job, ask: Ask, started: float, suspend_after: int) -> StoreReply:
+        store, failure, mapped = job.store, None, Mapped((), ())
+        try:
+            mapped = self._waited(job)
+        except StoreError as exc:
+            failure = _failed(store, exc)
+        ms = (time.monotonic() - started) * 1000
+        late = failure is not None and failure.kind == "timeout"
+        timed_out = None if late and not job.full else late
+        job.client.health.count(ms, failure, timed_out=timed_out, suspend_after=suspend_after)
+        asked = store.asked_for(ask.wanted)
+        return StoreReply(store.name, asked, ms, mapped.hits, failure, mapped.warnings, mapped.looks_like)
+
+    def _try(self, job: _Job, ask: Ask) -> None:
+        """One call that nobody waits for: a timer ends it at its deadline, its hits are dropped."""
+        started = time.monotonic()
+        once = threading.Lock()
+
+        def ended(error: StoreError | None) -> None:
+            if once.acquire(blocking=False):
+                failure = None if error is None else _failed(job.store, error)
+                ms = (time.monotonic() - started) * 1000
+                job.client.health.tried(ms, failure, timed_out=error is not None and error.kind == "timeout")
+                with self._lock:
+                    self._calls.discard(job.call)
+
+        def late() -> None:
+            job.call.abort()
+            ended(job.call.timed_out())
+
+        def done(future: "Future[Mapped]") -> None:
+            timer.cancel()
+            error = None if future.cancelled() else future.exception()
+            ended(error if isinstance(error, StoreError) else None)
+
+        timer = threading.Timer(job.call.left_s(), late)
+        timer.daemon = True
+        self._begun(job, ask)
+        if job.future is None:
+            ended(job.error)
+            return
+        timer.start()
+        job.future.add_done_callback(done)
+
+
+def _failed(store: Store, error: StoreError) -> Failure:
+    log.warning("store %s gave no answer: %s: %s", store.name, error.kind, error.reason)
+    return Failure(error.kind, error.reason)

@@ -1,0 +1,215 @@
+"""waitress with two lanes: what may wait on a store queues apart from what never does, so /health is always answered.
+
+Only the standalone server has lanes; inside a host's server the host's threads are all there is.
+"""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import waitress.server
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser, ParsingError
+from waitress.task import Task, ThreadedTaskDispatcher
+
+from . import wire
+from .errors import Unavailable
+from .service import Callosum
+from .web import create_app
+
+log = logging.getLogger(__name__)
+
+QUICK_THREADS = 4
+QUEUE_PER_THREAD = 6  # searches that may wait for each request thread; past that they are told to come again
+WSGI_BODY_LIMIT_BYTES = 2 * 1024 * 1024  # what waitress spools at most; the readable 413 comes below it
+CHANNEL_TIMEOUT_S = 120  # of an idle connection
+GRACE_S = 2.0  # that searches in flight may take at shutdown
+FLUSH_S = 0.5  # that their answers may take to leave
+
+_lane = threading.local()  # .full: this request came when the queue of the slow lane was full
+
+
+class Lanes(ThreadedTaskDispatcher):
+    """waitress's task dispatcher: GET is quick, everything else may wait on a store and goes to the slow lane."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__()
+        self.quick = _lane_of(QUICK_THREADS)
+        self.slow = _lane_of(threads)
+        self.slow_room = threads * QUEUE_PER_THREAD
+
+    def add_task(self, channel: Any) -> None:
+        requested = channel.requests[0]
+        if requested.error or requested.command in ("GET", "HEAD", "OPTIONS"):
+            self.quick.add_task(channel)
+        elif len(self.slow.queue) < self.slow_room:
+            self.slow.add_task(channel)
+        else:
+            self.quick.add_task(_Refused(channel))
+
+    def set_thread_count(self, count: int) -> None:
+        """waitress's own setting has no say here."""
+
+    def shutdown(self, cancel_pending: bool = True, timeout: int = 5) -> bool:
+        ended = [lane.shutdown(cancel_pending, timeout) for lane in (self.quick, self.slow)]
+        return all(ended)
+
+
+def _lane_of(threads: int) -> ThreadedTaskDispatcher:
+    lane = ThreadedTaskDispatcher()
+    lane.queue_logger = logging.getLogger("waitress.queue.quiet")
+    lane.queue_logger.disabled = True
+    lane.set_thread_count(threads)
+    return lane
+
+
+class _Refused(Task):
+    """A request that found the slow lane full: answered in the quick one, without a search."""
+
+    def __init__(self, channel: Any) -> None:
+        super().__init__(channel, channel.requests[0])
+
+    def service(self) -> None:
+        _lane.full = True
+        try:
+            self.channel.service()
+        finally:
+            _lane.full = False
+
+    def cancel(self) -> None:
+        self.channel.cancel()
+
+
+def refusing_when_full(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """The application, but 503 for a request that the slow lane had no room for."""
+    problem = Unavailable("too many searches are waiting already; ask again in a moment")
+    body = wire.encode(wire.problem_body(problem))
+    headers = [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))]
+    headers += list(problem.headers.items())
+
+    def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if getattr(_lane, "full", False):
+            start_response("503 Service Unavailable", headers)
+            return [body]
+        return app(environ, start_response)
+
+    return wrapped
+
+
+class _Parser(HTTPRequestParser):
+    def parse_header(self, header_plus: bytes) -> None:
+        super().parse_header(header_plus)
+        # Two lengths let a proxy in front and this server disagree on where the next request begins.
+        if self.chunked and "CONTENT_LENGTH" in self.headers:
+            raise ParsingError("Content-Length and Transfer-Encoding in one request")
+
+
+class _Channel(HTTPChannel):
+    """A connection that is dropped when a request takes too long to come in.
+
+    waitress's own limit restarts at every byte, so a client that drips would hold its place for ever.
+    """
+
+    parser_class = _Parser
+    request_timeout_s = 30.0
+    begun: float | None = None
+
+    def received(self, data: bytes) -> bool:
+        taken: bool = super().received(data)
+        if self.request is None:
+            self.begun = None
+        elif self.begun is None:
+            self.begun = time.monotonic()
+        return taken
+
+    def readable(self) -> bool:
+        if self.begun is not None and time.monotonic() - self.begun > self.request_timeout_s and not self.requests:
+            self.will_close = True
+        can: bool = super().readable()
+        return can
+
+
+class Server:
+    """One listening service; making it binds the port and may raise OSError."""
+
+    def __init__(self, callosum: Callosum) -> None:
+        self._callosum = callosum
+        settings = callosum.config.server
+        self._lanes = Lanes(settings.threads)
+        self._map: dict[int, Any] = {}
+        try:
+            self._server = waitress.server.create_server(
+                refusing_when_full(create_app(callosum)),
+                map=self._map,
+                _dispatcher=self._lanes,
+                listen=f"[{settings.host}]:{settings.port}"
+                if ":" in settings.host
+                else f"{settings.host}:{settings.port}",
+                connection_limit=settings.connection_limit,
+                channel_timeout=CHANNEL_TIMEOUT_S,
+                cleanup_interval=1,
+                asyncore_use_poll=True,
+                max_request_body_size=WSGI_BODY_LIMIT_BYTES,
+                clear_untrusted_proxy_headers=False,
+                ident=None,
+            )
+        except BaseException:
+            self._lanes.shutdown(timeout=1)
+            raise
+        channel_class = type("Channel", (_Channel,), {"request_timeout_s": settings.request_timeout_s})
+        for one in self._map.values():
+            if isinstance(one, waitress.server.BaseWSGIServer):
+                one.channel_class = channel_class
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also where the configuration says 0."""
+        return int(next(one.effective_port for one in self._map.values() if hasattr(one, "effective_port")))
+
+    def run(self) -> None:
+        """Serve; ends with the process, see `serve_until_signalled`, or with `close`."""
+        self._server.run()
+
+    def finish(self) -> None:
+        """Refuse new searches, let those in flight end for GRACE_S, abort the rest, send what there is to send."""
+        self._callosum.close(grace_s=GRACE_S)
+        deadline = time.monotonic() + FLUSH_S
+        while time.monotonic() < deadline and self._has_answers_to_send():
+            time.sleep(0.01)
+
+    def _has_answers_to_send(self) -> bool:
+        channels = [one for one in list(self._map.values()) if isinstance(one, HTTPChannel)]
+        return any(one.requests or one.total_outbufs_len for one in channels)
+
+    def close(self) -> None:
+        """End everything; for a server that runs in a thread of a larger program."""
+        self.finish()
+        self._lanes.shutdown(timeout=1)
+        self._server.close()
+
+
+def serve_until_signalled(server: Server) -> NoReturn:
+    """Serve until SIGTERM or Ctrl+C, then finish and leave the process; a second signal leaves at once."""
+
+    def leave() -> None:
+        server.finish()
+        logging.shutdown()
+        # Interpreter exit joins worker threads, and one that is in the resolver cannot be interrupted.
+        os._exit(0)
+
+    def on_signal(number: int, frame: object) -> None:
+        if ending.is_alive():
+            os._exit(0)
+        log.info("signal %d: shutting down", number)
+        ending.start()
+
+    ending = threading.Thread(target=leave, name="ending", daemon=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    server.run()
+    ending.join()
+    raise SystemExit(0)

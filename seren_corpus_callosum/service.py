@@ -1,0 +1,448 @@
+"""Callosum, the in-process API: one frozen snapshot, read once by each search and replaced whole by each change."""
+
+import json
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from . import settings, tokens
+from .binding import STORE_ROWS, Unbound, bind, bind_all, nearest, shown_name
+from .config import Config, load
+from .errors import BadRequest, Duplicate, Invalid, NotFound, SettingError, Unavailable
+from .fan import Ask, Fan, StoreClient, Tally
+from .fusion import fuse, ranked
+from .hits import Asked, Failure, Json, Packet, Skipped, StoreReply, Warned
+from .overlay import Overlay
+from .settings import Federation
+from .stores import Store
+from .transport import Trust
+
+log = logging.getLogger(__name__)
+
+KEYCHAIN_SERVICE = "seren-corpus-callosum"
+ADDED_FIELDS = ("name", "type", "url", "weight", "floor", "enabled", "timeout_s", "token", "options")
+CHANGED_FIELDS = ("weight", "floor", "enabled", "timeout_s")
+POINTERS = ("token_env", "token_keyring")
+HOPS_LIMIT = 4  # callosums that a query may have passed
+LOCK_TIMEOUT_S = 4.5  # a held lock is answered within 5 s
+CHECK_QUERY = "what do you know about me?"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the roster: a usable store with its tally, or an entry that cannot be used."""
+
+    entry: Store | Unbound
+    tally: Tally
+
+    @property
+    def status(self) -> str:
+        if isinstance(self.entry, Unbound):
+            return f"skipped: {self.entry.reason}"
+        return "active" if self.entry.enabled else "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one live query to one store showed. `ok`: it answered, and as its type says."""
+
+    name: str
+    ok: bool
+    ms: float
+    hits: int
+    looks_like: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a search reads: entries in configured order, base before managed."""
+
+    federation: Federation
+    entries: tuple[Store | Unbound, ...]
+    clients: Mapping[str, StoreClient]
+    damage: str | None = None
+
+    @property
+    def stores(self) -> Iterator[Store]:
+        return (entry for entry in self.entries if isinstance(entry, Store))
+
+    @property
+    def unbound(self) -> Iterator[Unbound]:
+        """The unusable entries that a search must own up to."""
+        return (e for e in self.entries if isinstance(e, Unbound) and e.enabled and not e.duplicate)
+
+
+class Callosum:
+    """One query to every store at once, one ranked list back; stores may be added and removed while it runs."""
+
+    def __init__(self, config: Config, *, environ: Mapping[str, str] | None = None) -> None:
+        self.config = config
+        self._environ = os.environ if environ is None else environ
+        self._trust = Trust(trust_system_store=config.tls.trust_system_store, ca_bundle=config.tls.ca_bundle)
+        self._fan = Fan()
+        self._overlay = Overlay(config.overlay, lock_timeout_s=LOCK_TIMEOUT_S)
+        self._lock = threading.Lock()  # one change of the snapshot at a time
+        self._bound: dict[str, Store | Unbound] = {}  # overlay entries as bound: a token is resolved once
+        self._closing = False
+        self._idle = threading.Condition()
+        self._running = 0
+        self._snapshot = Snapshot(config.federation, (), {})
+        self._rebuild()
+
+    @classmethod
+    def from_config(cls, path: str | Path | None = None, *, environ: Mapping[str, str] | None = None) -> "Callosum":
+        """From a YAML file and the environment; raises ConfigError with every fault."""
+        return cls(load(path, environ), environ=environ)
+
+    def __enter__(self) -> "Callosum":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(grace_s=0)
+
+    # Searching
+
+    def search(
+        self, query: str, n_results: int | None = None, *, timeout_s: float | None = None, via: Sequence[str] = ()
+    ) -> Packet:
+        """Ask every enabled store and merge what they answer.
+
+        `timeout_s` shortens every store's deadline; `via` holds the callosums that the query came through. Raises
+        Invalid for what no search takes, Unavailable while shutting down. Stores that fail are named in `skipped`.
+        """
+        started = time.monotonic()
+        wanted = _checked_search(query, n_results, timeout_s)
+        with self._one_search():
+            snapshot = self._current()
+            n_results = snapshot.federation.n_results if wanted is None else wanted
+            own = f"1.1 callosum-{self.config.instance_id}"
+            if own in via or len(via) >= HOPS_LIMIT:
+                return _looped(snapshot, query)
+            ask = Ask(query, n_results * snapshot.federation.fetch_multiplier, (*via, own), timeout_s)
+            members = [(store, snapshot.clients[store.name]) for store in snapshot.stores if store.enabled]
+            replies = self._fan.ask(
+                members,
+                ask,
+                timeout_s=snapshot.federation.per_store_timeout_s,
+                suspend_after=snapshot.federation.suspend_after,
+                started=started,
+            )
+            return _packet(snapshot, query, n_results, replies, started)
+
+    @contextmanager
+    def _one_search(self) -> Iterator[None]:
+        with self._idle:
+            if self._closing:
+                raise Unavailable("the service is shutting down; ask again in a moment")
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
+
+    # The roster
+
+    def roster(self) -> tuple[Row, ...]:
+        """Every entry in configured order, usable or not."""
+        snapshot = self._current()
+        return tuple(_row(snapshot, entry) for entry in snapshot.entries)
+
+    def row(self, name: str) -> Row:
+        """One line of the roster; of two with one name the one that is in use. Raises NotFound."""
+        return self._row_in(self._current(), name)
+
+    @property
+    def federation(self) -> Federation:
+        return self._current().federation
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the overlay, or None."""
+        return self._current().damage
+
+    def check(self, entry: Mapping[str, Json]) -> Check:
+        """Ask a candidate store one live query, without adding it; raises Invalid or BadRequest for the entry."""
+        store = self._candidate(entry, POINTERS)
+        client = StoreClient(threads=1, trust=self._trust)
+        try:
+            return self._checked([(store, client)])[0]
+        finally:
+            client.close()
+
+    def check_all(self) -> tuple[Check, ...]:
+        """Ask every enabled store one live query, suspended ones too; unusable entries count as failed."""
+        snapshot = self._current()
+        members = [(store, snapshot.clients[store.name]) for store in snapshot.stores if store.enabled]
+        checks = {check.name: check for check in self._checked(members)}
+        for entry in snapshot.unbound:
+            checks[entry.name] = Check(entry.name, False, 0.0, 0, None, f"unbound: {entry.reason}")
+        return tuple(checks[entry.name] for entry in snapshot.entries if entry.name in checks)
+
+    def _checked(self, members: Sequence[tuple[Store, StoreClient]]) -> list[Check]:
+        timeout_s = self._snapshot.federation.per_store_timeout_s
+        via = (f"1.1 callosum-{self.config.instance_id}",)
+        replies = self._fan.ask(members, Ask(CHECK_QUERY, 3, via), timeout_s=timeout_s, suspend_after=0)
+        return [_check(store, reply) for (store, _), reply in zip(members, replies, strict=True)]
+
+    def add_store(self, entry: Mapping[str, Json], *, pointers: bool = False) -> Row:
+        """Add a managed store to the overlay and to the very next search.
+
+        Its token goes to the OS keychain where one works, else into the overlay. `pointers` allows token_env and
+        token_keyring. Raises Invalid, BadRequest (unknown type), Duplicate, NotSaved: then nothing has changed.
+        """
+        store = self._candidate(entry, POINTERS if pointers else ())
+        if self._base_entry(store.name) is not None:
+            raise Duplicate(f"the name {store.name!r} is taken by a store of {self.config.file_name}; choose another")
+        kept = {key: value for key, value in entry.items() if value is not None} | {"name": store.name}
+        reference: list[str] = []
+
+        def edit(entries: list[dict[str, Json]]) -> None:
+            if any(shown_name(e, i, managed=True) == store.name for i, e in enumerate(entries)):
+                raise Duplicate(f"there is a store {store.name!r} already; remove it first or choose another name")
+            if kept.get("token"):
+                username = f"{self.config.instance_id}/{store.name}"
+                # Under the lock and after the look for a duplicate: an entry of the same name is another store's.
+                if tokens.keychain_save(KEYCHAIN_SERVICE, username, str(kept["token"]).strip()):
+                    reference.append(username)
+                    del kept["token"]
+                    kept["token_keyring"] = f"{KEYCHAIN_SERVICE}/{username}"
+            entries.append(kept)
+
+        try:
+            self._overlay.change(edit)
+        except Exception:
+            for username in reference:
+                tokens.keychain_delete(KEYCHAIN_SERVICE, username)
+            raise
+        self._rebuild()
+        return self.row(store.name)
+
+    def change_store(self, name: str, changes: Mapping[str, Json]) -> Row:
+        """Set weight, floor, enabled or timeout_s of a managed store; None resets one to its default.
+
+        Raises Invalid, NotFound, BadRequest (a base store), NotSaved: then nothing has changed.
+        """
+        values = _checked_changes(changes)
+        self._refuse_base(name, "change")
+
+        def edit(entries: list[dict[str, Json]]) -> None:
+            entry = next((e for i, e in enumerate(entries) if shown_name(e, i, managed=True) == name), None)
+            if entry is None:
+                raise NotFound(f"there is no store {name!r}; GET /stores lists them")
+            for key, value in values.items():
+                if value is None:
+                    entry.pop(key, None)
+                else:
+                    entry[key] = value
+
+        self._overlay.change(edit)
+        self._rebuild()
+        return self.row(name)
+
+    def remove_store(self, name: str) -> None:
+        """Remove a managed store, its keychain entry with it. Raises NotFound, BadRequest (a base store), NotSaved."""
+
+        def edit(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
+            gone = [e for i, e in enumerate(entries) if shown_name(e, i, managed=True) == name]
+            if not gone:
+                self._refuse_base(name, "remove")
+                raise NotFound(f"there is no store {name!r}; GET /stores lists them")
+            entries[:] = [entry for entry in entries if not any(entry is one for one in gone)]
+            return gone
+
+        for entry in self._overlay.change(edit):
+            owned = re.fullmatch(rf"{KEYCHAIN_SERVICE}/([^/]+/{re.escape(name)})", str(entry.get("token_keyring")))
+            if owned:
+                tokens.keychain_delete(KEYCHAIN_SERVICE, owned[1])
+        self._rebuild()
+
+    def _candidate(self, entry: Mapping[str, Json], pointers: Sequence[str]) -> Store:
+        known = (*ADDED_FIELDS, *pointers)
+        unknown = {str(key): [f"unknown field{nearest(key, known)}"] for key in entry if key not in known}
+        if unknown:
+            raise Invalid("the store has fields that are not taken here", errors=unknown)
+        return bind(entry, self._environ, managed=True, strict=True)
+
+    def _base_entry(self, name: str) -> Store | Unbound | None:
+        return next((e for e in self.config.stores if e.name == name), None)
+
+    def _refuse_base(self, name: str, verb: str) -> None:
+        if self._base_entry(name) is not None:
+            where = f"the entry {name!r} under federation.stores in {self.config.file_name}"
+            raise BadRequest(f"this store is declared in the config file; {verb} {where} and restart")
+
+    # The snapshot
+
+    def _current(self) -> Snapshot:
+        if self._overlay.changed():
+            self._rebuild(only_if_changed=True)
+        return self._snapshot
+
+    def _rebuild(self, *, only_if_changed: bool = False) -> None:
+        with self._lock:
+            if only_if_changed and not self._overlay.changed():
+                return
+            before = self._snapshot
+            roster = self._overlay.read()
+            hidden = f"hidden by the store of this name in {self.config.file_name}"
+            taken = {entry.name: hidden for entry in self.config.stores}
+            entries = (*self.config.stores, *self._managed(roster.entries, taken))
+            clients = {entry.name: self._client(entry, before) for entry in entries if isinstance(entry, Store)}
+            self._snapshot = Snapshot(before.federation, entries, clients, roster.damage)
+        if roster.damage and roster.damage != before.damage:
+            log.error("%s", roster.damage)
+        kept = set(map(id, clients.values()))
+        for client in before.clients.values():
+            if id(client) not in kept:
+                client.close()
+
+    def _managed(self, entries: Sequence[Mapping[str, Json]], taken: Mapping[str, str]) -> list[Store | Unbound]:
+        """The overlay's entries, bound anew only where they changed: binding may ask the keychain."""
+        keys = [json.dumps(entry, sort_keys=True, default=str) for entry in entries]
+        fresh = [entry for key, entry in zip(keys, entries, strict=True) if key not in self._bound]
+        if fresh or len(set(keys)) < len(keys) or any(entry.get("name") in taken for entry in entries):
+            bound = bind_all(entries, self._environ, managed=True, taken=taken)
+            bound = [self._bound.get(key, entry) for key, entry in zip(keys, bound, strict=True)]
+        else:
+            bound = [self._bound[key] for key in keys]
+        self._bound = {key: entry for key, entry in zip(keys, bound, strict=True) if _is_settled(entry)}
+        return bound
+
+    def _client(self, store: Store, before: Snapshot) -> StoreClient:
+        """The client of the same address where there is one: its connections and its tally go on."""
+        known = next((entry for entry in before.stores if entry.name == store.name), None)
+        if known is not None and _connection(known) == _connection(store):
+            return before.clients[store.name]
+        return StoreClient(threads=self.config.server.threads, trust=self._trust)
+
+    @staticmethod
+    def _row_in(snapshot: Snapshot, name: str) -> Row:
+        named = [entry for entry in snapshot.entries if entry.name == name]
+        if not named:
+            raise NotFound(f"there is no store {name!r}; GET /stores lists them")
+        return _row(snapshot, min(named, key=lambda entry: isinstance(entry, Unbound)))
+
+    # The end
+
+    def drain(self) -> None:
+        """Refuse new searches from now on."""
+        with self._idle:
+            self._closing = True
+
+    def close(self, *, grace_s: float = 2.0) -> None:
+        """Refuse new searches, let those in flight finish for `grace_s`, then abort them and let go of every thread."""
+        self.drain()
+        with self._idle:
+            self._idle.wait_for(lambda: self._running == 0, timeout=grace_s)
+        self._fan.stop()
+        for client in self._snapshot.clients.values():
+            client.close()
+
+
+def _checked_search(query: Json, n_results: Json, timeout_s: Json) -> int | None:
+    given = {"query": query, "n_results": n_results, "timeout_s": timeout_s}
+    kinds: dict[str, settings.Kind] = {
+        "query": settings.QUERY,
+        "n_results": settings.N_RESULTS,
+        "timeout_s": settings.SECONDS,
+    }
+    errors: dict[str, list[str]] = {}
+    for key, kind in kinds.items():
+        if given[key] is not None or key == "query":
+            try:
+                kind.check(given[key])
+            except SettingError as exc:
+                errors[key] = [f"expected {exc}"]
+    if errors:
+        raise Invalid("the search has faults", errors=errors)
+    return n_results if n_results is None else int(n_results)
+
+
+def _checked_changes(changes: Mapping[str, Json]) -> dict[str, Json]:
+    errors: dict[str, list[str]] = {}
+    values: dict[str, Json] = {}
+    for key, value in changes.items():
+        if key not in CHANGED_FIELDS:
+            errors[str(key)] = [f"cannot be changed here (can be: {', '.join(CHANGED_FIELDS)})"]
+        elif value is None:
+            values[key] = None
+        else:
+            try:
+                values[key] = STORE_ROWS[key].kind.check(value)
+            except SettingError as exc:
+                errors[key] = [f"expected {exc}, found {settings.described(value)}"]
+    if errors:
+        raise Invalid("the change has faults", errors=errors)
+    return values
+
+
+def _connection(store: Store) -> tuple[Any, ...]:
+    token = store.token.value if store.token else None
+    return store.type, store.search_url, token, store.credentials, store.proxy, store.managed
+
+
+def _is_settled(entry: Store | Unbound) -> bool:
+    return isinstance(entry, Store) or not entry.duplicate
+
+
+def _row(snapshot: Snapshot, entry: Store | Unbound) -> Row:
+    tally = snapshot.clients[entry.name].health.tally if isinstance(entry, Store) else Tally()
+    return Row(entry, tally)
+
+
+def _check(store: Store, reply: StoreReply) -> Check:
+    reason = None
+    if reply.failure is not None:
+        reason = f"{reply.failure.kind}: {reply.failure.reason}"
+    elif reply.looks_like and reply.looks_like != store.type and store.adapter.signature:
+        reason = f"it answers like a {reply.looks_like}, not like a {store.type}; set its type"
+    return Check(store.name, reason is None, reply.ms, len(reply.hits), reply.looks_like, reason)
+
+
+def _looped(snapshot: Snapshot, query: str) -> Packet:
+    loop = Failure("loop", "the query came back to a callosum, or through too many; nobody was asked")
+    skipped = [Skipped(store.name, loop) for store in snapshot.stores if store.enabled]
+    skipped += [Skipped(entry.name, loop) for entry in snapshot.unbound]
+    return Packet(query, (), (), tuple(skipped), (), snapshot.federation.k, (), 0.0)
+
+
+def _packet(snapshot: Snapshot, query: str, n_results: int, replies: Sequence[StoreReply], started: float) -> Packet:
+    by_name = {reply.name: reply for reply in replies}
+    rankings, searched, asked = [], [], []
+    skipped: list[Skipped] = []
+    warnings: list[Warned] = []
+    for entry in snapshot.entries:
+        if isinstance(entry, Unbound):
+            if entry.enabled and not entry.duplicate:
+                skipped.append(Skipped(entry.name, Failure("unbound", entry.reason)))
+            continue
+        reply = by_name.get(entry.name)
+        if reply is None:
+            continue
+        ranking = ranked(entry.name, reply.hits, asked=reply.asked, weight=entry.weight, floor=entry.floor)
+        if reply.asked:
+            asked.append(Asked(entry.name, entry.weight, reply.ms, ranking.returned, ranking.floored))
+        if reply.failure is not None:
+            skipped.append(Skipped(entry.name, reply.failure))
+            continue
+        rankings.append(ranking)
+        searched.append(entry.name)
+        warnings += [Warned(entry.name, warning) for warning in reply.warnings]
+    hits = fuse(rankings, k=snapshot.federation.k, n_results=n_results)
+    took_ms = (time.monotonic() - started) * 1000
+    return Packet(
+        query, hits, tuple(searched), tuple(skipped), tuple(warnings), snapshot.federation.k, tuple(asked), took_ms
+    )

@@ -1,0 +1,376 @@
+"""The one table of every setting: type, default, range, help, and whether it may change while the service runs.
+
+Each dataclass field below is one row. Adding a setting is adding a row here and using it. Holds no I/O.
+"""
+
+import ipaddress
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from datetime import date
+from typing import Any, Protocol
+
+from .errors import SettingError
+
+Json = Any
+
+
+class OddNumber(int):
+    """A number that YAML 1.1 reads from octal, hexadecimal, binary or sexagesimal notation; no setting takes one."""
+
+
+class Kind(Protocol):
+    """What values a setting takes: `check` for YAML and JSON, `parse` for the text of a variable."""
+
+    @property
+    def expected(self) -> str: ...
+
+    def check(self, value: Json) -> Any: ...
+
+    def parse(self, text: str) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    low: int
+    high: int
+
+    @property
+    def expected(self) -> str:
+        return f"a whole number {self.low}..{self.high}"
+
+    def check(self, value: Json) -> int:
+        if type(value) is not int or not self.low <= value <= self.high:
+            raise SettingError(self.expected)
+        return value
+
+    def parse(self, text: str) -> int:
+        if not re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", text, re.ASCII):
+            raise SettingError(self.expected)
+        return self.check(int(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    low: float
+    high: float
+    optional: bool = False
+
+    @property
+    def expected(self) -> str:
+        return f"a number {self.low:g}..{self.high:g}"
+
+    def check(self, value: Json) -> float:
+        # NaN fails no `low <= value` test that is written as a refusal, so the range is asked for as an acceptance
+        if type(value) not in (int, float) or not self.low <= value <= self.high:
+            raise SettingError(self.expected)
+        return float(value)
+
+    def parse(self, text: str) -> float:
+        try:
+            number = float(text) if re.fullmatch(r"[0-9+\-.eE]+", text, re.ASCII) else math.nan
+        except ValueError:
+            number = math.nan
+        return self.check(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    expected: str = "true or false"
+
+    def check(self, value: Json) -> bool:
+        if type(value) is not bool:
+            raise SettingError(self.expected)
+        return value
+
+    def parse(self, text: str) -> bool:
+        word = text.lower()
+        if word in ("true", "yes", "on", "1"):
+            return True
+        if word in ("false", "no", "off", "0"):
+            return False
+        raise SettingError("true or false (also yes/no, on/off, 1/0)")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    expected: str = "text"
+    pattern: str = r"[^\x00-\x1f\x7f]*"
+
+    def check(self, value: Json) -> str:
+        if type(value) is not str or not re.fullmatch(self.pattern, value):
+            raise SettingError(self.expected)
+        return value
+
+    def parse(self, text: str) -> str:
+        return self.check(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A token: its faults are found by tokens.resolve, which never shows it."""
+
+    expected: str = "text"
+
+    def check(self, value: Json) -> Json:
+        return value
+
+    def parse(self, text: str) -> Json:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    expected: str = "one IP address"
+
+    def check(self, value: Json) -> str:
+        try:
+            return str(ipaddress.ip_address(value)) if type(value) is str and value else Text().check(value)
+        except ValueError:
+            raise SettingError(self.expected) from None
+
+    def parse(self, text: str) -> str:
+        return self.check(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A list of texts; in a variable, separated by commas."""
+
+    each: Text
+
+    @property
+    def expected(self) -> str:
+        return f"a list, each entry {self.each.expected}"
+
+    def check(self, value: Json) -> tuple[str, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise SettingError(self.expected)
+        try:
+            return tuple(self.each.check(item) for item in value)
+        except SettingError:
+            raise SettingError(self.expected) from None
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return self.check([word.strip() for word in text.split(",") if word.strip()])
+
+
+class StoreName:
+    """1..64 printable characters of any script in NFC, usable as one segment of a URL path."""
+
+    expected = (
+        "a name of 1..64 printable characters, no slash or backslash, no space at either end, "
+        "and not '.', '..', 'snapshot' or 'snapshots'"
+    )
+    reserved = (".", "..", "snapshot", "snapshots")
+
+    def check(self, value: Json) -> str:
+        if type(value) is not str:
+            raise SettingError(f"{self.expected} (quote it if it looks like a number, a date or yes/no)")
+        name = unicodedata.normalize("NFC", value)
+        odd = any(char in "/\\" or unicodedata.category(char) in self.unprintable for char in name)
+        if not 1 <= len(name) <= 64 or odd or name != name.strip() or name in self.reserved:
+            raise SettingError(self.expected)
+        return name
+
+    unprintable = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+    def parse(self, text: str) -> str:
+        return self.check(text)
+
+
+INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks that show nothing
+
+
+class QueryText:
+    """1..16384 characters, at least one of which can be seen."""
+
+    expected = "text of 1..16384 characters that is not blank"
+
+    def check(self, value: Json) -> str:
+        if type(value) is not str or not 1 <= len(value) <= 16384 or all(map(self._is_blank, value)):
+            raise SettingError(self.expected)
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            raise SettingError("text in valid Unicode, without lone surrogates")
+        return value
+
+    def parse(self, text: str) -> str:
+        return self.check(text)
+
+    @staticmethod
+    def _is_blank(char: str) -> bool:
+        return (
+            char.isspace()
+            or char in INVISIBLE
+            or unicodedata.category(char) in ("Cc", "Cf", "Cn", "Co")
+            or "\ufe00" <= char <= "\ufe0f"
+            or "\U000e0100" <= char <= "\U000e01ef"
+        )
+
+
+class Options:
+    expected = "a mapping of adapter options"
+
+    def check(self, value: Json) -> dict[str, Json]:
+        if not isinstance(value, Mapping) or not all(type(key) is str for key in value):
+            raise SettingError(self.expected)
+        return dict(value)
+
+    def parse(self, text: str) -> dict[str, Json]:
+        raise SettingError(self.expected)
+
+
+def setting(kind: Kind, default: Any = MISSING, *, help: str, live: bool = False) -> Any:
+    """One row of the table; `live`: it may change while the service runs."""
+    row = {"kind": kind, "help": help, "live": live}
+    if default is MISSING:
+        return field(metadata=row)
+    return field(default=default, metadata=row)
+
+
+POINTER = Text("text: the name of an environment variable", r"[^\x00-\x1f\x7f=]*")
+KEYRING = Text("text: service/username")
+HOST_NAME = Text("`name` or `name:port`", r"[^\s/@:]+(:[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?")
+ORIGIN = Text("an origin such as https://portal.example", r"https?://[^\s/;,'\"@?#*]+")
+SECONDS = Number(0.05, 120)
+N_RESULTS = Whole(1, 200)
+QUERY = QueryText()
+NAME = Text("at most 64 letters, digits, dots, dashes and underscores", r"[A-Za-z0-9._-]{0,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    host: str = setting(Text("an address to listen on"), "0.0.0.0", help="address to listen on")  # noqa: S104
+    port: int = setting(Whole(1, 65535), 7423, help="port to listen on")
+    threads: int = setting(Whole(1, 256), 16, help="request threads")
+    connection_limit: int = setting(Whole(10, 10000), 200, help="open connections at most")
+    request_timeout_s: float = setting(Number(0.1, 3600), 30.0, help="a request not fully received by then is dropped")
+    bearer_token: str = setting(Secret(), "", help="the token that callers must send, as it is")
+    bearer_token_env: str = setting(POINTER, "", help="or the name of an environment variable that holds it")
+    bearer_token_keyring: str = setting(KEYRING, "", help="or its place in the OS keychain, service/username")
+    allow_open_lan: bool = setting(Flag(), False, help="without a token, let any client change the stores")
+    allowed_hosts: tuple[str, ...] = setting(Words(HOST_NAME), (), help="further Host names that it answers to")
+    trusted_proxy: str = setting(Address(), "", help="exact address of a reverse proxy whose X-Forwarded-* count")
+    frame_ancestors: tuple[str, ...] = setting(Words(ORIGIN), (), help="origins that may frame the page beside its own")
+    instance_id: str = setting(NAME, "", help="this callosum's name in Via; replicas set the same one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    trust_system_store: bool = setting(Flag(), False, help="trust what the OS trusts; needs the [corp] extra")
+    ca_bundle: str | None = setting(Text("a path to a PEM file"), None, help="trust the authorities in this PEM file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Federation:
+    k: int = setting(Whole(1, 10000), 60, help="score = weight / (k + rank)", live=True)
+    n_results: int = setting(N_RESULTS, 10, help="hits of an answer, unless the caller says", live=True)
+    fetch_multiplier: int = setting(Whole(1, 10), 2, help="each store is asked for n_results * this", live=True)
+    per_store_timeout_s: float = setting(SECONDS, 5.0, help="total deadline of one store's answer", live=True)
+    suspend_after: int = setting(
+        Whole(0, 100), 3, help="timeouts in a row until a store is left out for a while; 0 = never", live=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreEntry:
+    """One entry of federation.stores, of the overlay, or of POST /stores."""
+
+    name: str = setting(StoreName(), help="unique name of the store")
+    type: str = setting(Text("the name of a store type"), help="which adapter speaks to it")
+    url: str = setting(Text("an http or https URL"), help="where it listens")
+    weight: float = setting(Number(0, 1000), 1.0, help="the cross-store trust lever", live=True)
+    floor: float = setting(Number(0, 1), 0.0, help="hits less relevant than this are dropped", live=True)
+    enabled: bool = setting(Flag(), True, help="false: kept in the list, never asked", live=True)
+    timeout_s: float | None = setting(SECONDS, None, help="overrides per_store_timeout_s for this store", live=True)
+    token: str = setting(Secret(), "", help="what this store wants as bearer")
+    token_env: str = setting(POINTER, "", help="or the name of an environment variable that holds it")
+    token_keyring: str = setting(KEYRING, "", help="or its place in the OS keychain, service/username")
+    proxy: str | None = setting(Text("an http or https URL of a proxy"), None, help="outbound proxy for this store")
+    options: dict[str, Json] | None = setting(Options(), None, help="adapter options")
+
+
+SECTIONS: Mapping[str, type[Server] | type[Tls] | type[Federation]] = {
+    "server": Server,
+    "tls": Tls,
+    "federation": Federation,
+}
+PREFIX = "SEREN_SCC_"
+PROCESS_VARIABLES = {
+    "CONFIG": "path of the config file",
+    "RUNTIME_STORES": "path of the overlay that holds the stores added while running",
+    "LOG_LEVEL": "debug, info, warning or error",
+    "LOG_QUERY": "true: write query texts into the log",
+}
+TOKEN_SPELLINGS = {
+    "bearer_token": "token",
+    "bearer_token_env": "token_env",
+    "bearer_token_keyring": "token_keyring",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting as the table has it, with its section."""
+
+    section: str
+    key: str
+    kind: Kind
+    default: Any
+    help: str
+    live: bool
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.key.upper()
+
+    @property
+    def secret(self) -> bool:
+        return isinstance(self.kind, Secret)
+
+
+def rows(section: str, table: Any) -> Iterator[Row]:
+    """The rows of one dataclass of this module, in order."""
+    for one in fields(table):
+        yield _row(section, one)
+
+
+def _row(section: str, one: "Field[Any]") -> Row:
+    default = None if one.default is MISSING else one.default
+    return Row(section, one.name, one.metadata["kind"], default, one.metadata["help"], one.metadata["live"])
+
+
+def all_rows() -> Iterator[Row]:
+    """Every setting that has a variable: the whole table but the stores'."""
+    for section, table in SECTIONS.items():
+        yield from rows(section, table)
+
+
+def described(value: Json, *, secret: bool = False) -> str:
+    """What was found, for an error text; of a secret only its type."""
+    number = "a number"
+    names: dict[type, str] = {bool: "true/false", int: number, float: number, str: "text", OddNumber: number}
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, date):
+        return "a date"
+    name = names.get(type(value), "something else")
+    if secret:
+        return name
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is str:
+        return f"text {clipped(value)!r}"
+    if type(value) is OddNumber:
+        return f"the number {clipped(str(int(value)))} (leading 0, 0x, 0b or 1:30 is not plain decimal)"
+    return f"the number {clipped(str(value))}"
+
+
+def clipped(text: str, characters: int = 60) -> str:
+    return text if len(text) <= characters else text[: characters - 1] + "…"

@@ -1,0 +1,334 @@
+"""One adapter for each store protocol: query to request body, reply to hits. Pure mapping, no I/O; the one registry.
+
+The wire formats are those of the stores; what a field becomes here stands in docs/stores.md.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+from .errors import KINDS, SettingError, StoreError
+from .hits import Hit, Json
+from .settings import Flag, Kind, StoreName, Text
+from .tokens import Token
+
+ENTRY_POINT_GROUP = "seren_corpus_callosum.adapters"
+DEPTH_LIMIT = 100  # levels of nesting in a hit's metadata
+WARNINGS_LIMIT = 8  # warnings that one reply may cause
+TOO_DEEP: Mapping[str, Json] = MappingProxyType({})  # stands for metadata that was left out
+
+
+class Option(NamedTuple):
+    """One adapter option: what it takes, its default, its help text."""
+
+    kind: Kind
+    default: Any
+    help: str
+
+
+class Mapped(NamedTuple):
+    """What an adapter made of a reply: hits in the store's order, and what was odd about it."""
+
+    hits: tuple[Hit, ...]
+    warnings: tuple[str, ...] = ()
+    looks_like: str | None = None  # the type of store that such a reply comes from
+
+
+class Adapter:
+    """The base of every adapter: `body` and `hit` are what a protocol must say."""
+
+    options: ClassVar[Mapping[str, Option]] = {}
+    max_results: ClassVar[int | None] = None  # the most that a store of this type may be asked for
+    signature: ClassVar[str | None] = None  # a key that only replies of this type hold; None: any reply will do
+
+    def path(self, options: Mapping[str, Json]) -> str:
+        """The path of the search, below the store's URL."""
+        return str(options.get("search_path", "/search"))
+
+    def body(self, query: str, n_results: int, options: Mapping[str, Json], time_left_s: float) -> Json:
+        """The JSON body of one search; raises StoreError to leave the store unasked."""
+        raise NotImplementedError
+
+    def hit(self, raw: Mapping[str, Json]) -> Hit:
+        """One hit of a reply; whatever it raises costs that hit alone."""
+        raise NotImplementedError
+
+    def read(self, reply: Json) -> Mapped:
+        """The hits of a reply; StoreError `bad_reply` for what the protocol does not allow."""
+        if not isinstance(reply, Mapping):
+            raise StoreError("bad_reply", "the answer is JSON but not an object; is this the right type of store?")
+        raws = reply.get("hits")
+        if not isinstance(raws, list):
+            said = "an error" if reply.get("error") else "no `hits` list"
+            raise StoreError("bad_reply", f"the answer holds {said}; is this the right type of store?")
+        warnings = []
+        if reply.get("error"):
+            if not raws:
+                raise StoreError("bad_reply", "the store reports an error beside an empty list of hits")
+            warnings.append("it reports an error beside its hits")
+        hits = [hit for raw in raws if (hit := self._hit_or_none(raw)) is not None]
+        if len(hits) < len(raws):
+            warnings.append(f"{len(raws) - len(hits)} of its hits could not be read and were left out")
+        deep = sum(1 for hit in hits if hit.metadata is TOO_DEEP)
+        if deep:
+            warnings.append(f"the metadata of {deep} of its hits is nested too deep and was left out")
+        looks_like = self._speaker(reply)
+        if self.signature and looks_like and SIGNATURES[looks_like] != self.signature:
+            warnings.append(f"its answer looks like that of a {looks_like}: set its type")
+        return Mapped(tuple(hits), tuple(warnings), looks_like)
+
+    def _speaker(self, reply: Mapping[str, Json]) -> str | None:
+        return next((name for name, key in SIGNATURES.items() if key in reply), None)
+
+    def _hit_or_none(self, raw: Json) -> Hit | None:
+        if not isinstance(raw, Mapping):
+            return None
+        try:
+            hit = self.hit(raw)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
+            return None
+        # Serialising recurses from a deeper stack than parsing did: what is nested deeper could be read, not sent.
+        return hit if _depth_fits(hit.metadata) else replace(hit, metadata=TOO_DEEP)
+
+
+def _depth_fits(value: Json, room: int = DEPTH_LIMIT) -> bool:
+    if isinstance(value, Mapping):
+        return room > 0 and all(_depth_fits(v, room - 1) for v in value.values() if isinstance(v, (dict, list)))
+    if isinstance(value, list):
+        return room > 0 and all(_depth_fits(v, room - 1) for v in value if isinstance(v, (dict, list)))
+    return True
+
+
+def text_of(value: Json) -> str:
+    """Text as it is, null as nothing, anything else as its JSON: integers keep every digit."""
+    if type(value) is str:
+        return value
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def number_of(value: Json) -> float | None:
+    """A finite number, or None: true/false and numbers given as text are none."""
+    if type(value) not in (int, float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def fraction_of(value: Json) -> float | None:
+    """A finite number in 0..1, or None."""
+    number = number_of(value)
+    return number if number is not None and 0.0 <= number <= 1.0 else None
+
+
+def mapping_of(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+SEARCH_PATH = Option(Text("a path that starts with /", r"/[!-~]*"), "/search", "path of the store's search")
+
+
+class SerenLoci(Adapter):
+    """Keyed facts: `key = value because why`."""
+
+    options: ClassVar[Mapping[str, Option]] = {
+        "project": Option(Text(), None, "search this project only; null: every scope"),
+        "include_fundamentals": Option(Flag(), True, "facts that hold in every project"),
+        "include_superseded": Option(Flag(), False, "facts that a later one replaced"),
+        "search_path": SEARCH_PATH,
+    }
+
+    signature: ClassVar[str | None] = "finder"
+
+    def body(self, query: str, n_results: int, options: Mapping[str, Json], time_left_s: float) -> Json:
+        return {
+            "query": query,
+            "project": options["project"],
+            "n_results": n_results,
+            "include_fundamentals": options["include_fundamentals"],
+            "include_superseded": options["include_superseded"],
+        }
+
+    def hit(self, raw: Mapping[str, Json]) -> Hit:
+        key, value, why = (text_of(raw.get(name)) for name in ("key", "value", "why"))
+        sentence = f"{key} = {value}" if key and value else key or value
+        if why:
+            sentence = f"{sentence} because {why}" if sentence else why
+        shown = ("id", "score", "raw_distance")
+        return Hit(
+            id=text_of(raw.get("id")),
+            content=sentence,
+            base_relevance=fraction_of(raw.get("score")),
+            native_score=number_of(raw.get("score")),
+            raw_distance=number_of(raw.get("raw_distance")),
+            metadata={name: value for name, value in raw.items() if name not in shown},
+        )
+
+
+class SerenMemory(Adapter):
+    """Episodes in three tiers; the list is in the order of a tier-weighted score."""
+
+    options: ClassVar[Mapping[str, Option]] = {
+        "include_short": Option(Flag(), True, "search the short tier"),
+        "include_near": Option(Flag(), True, "search the near tier"),
+        "include_long": Option(Flag(), True, "search the long tier"),
+        "include_superseded": Option(Flag(), False, "memories that a later one replaced"),
+        "search_path": SEARCH_PATH,
+    }
+    max_results: ClassVar[int | None] = 50
+    signature: ClassVar[str | None] = "searched_tiers"
+
+    def body(self, query: str, n_results: int, options: Mapping[str, Json], time_left_s: float) -> Json:
+        flags = ("include_short", "include_near", "include_long", "include_superseded")
+        return {"query": query, "n_results": n_results, **{name: options[name] for name in flags}}
+
+    def hit(self, raw: Mapping[str, Json]) -> Hit:
+        distance = number_of(raw.get("raw_distance"))
+        metadata = dict(mapping_of(raw.get("metadata")))
+        metadata.update({name: raw.get(name) for name in ("tier", "topic") if name in raw})
+        metadata.update({name: raw[name] for name in ("surroundings", "matched_via") if raw.get(name) is not None})
+        return Hit(
+            id=text_of(raw.get("id")),
+            content=text_of(raw.get("content")),
+            base_relevance=1.0 / (1.0 + distance) if distance is not None and distance >= 0 else None,
+            native_score=number_of(raw.get("score")),
+            raw_distance=distance,
+            metadata=metadata,
+        )
+
+
+class InnerCallosum(Adapter):
+    """Another callosum: its merged list is this store's ranking."""
+
+    max_results: ClassVar[int | None] = 200
+    signature: ClassVar[str | None] = "stores_searched"
+
+    def body(self, query: str, n_results: int, options: Mapping[str, Json], time_left_s: float) -> Json:
+        if time_left_s < 0.1:
+            raise StoreError("timeout", "under 0.1 s was left, too little to ask another callosum")
+        # The inner fan must give up before this one does, or its partial answer is lost as a timeout.
+        inner_s = max(0.05, time_left_s - min(0.5, max(0.05, 0.1 * time_left_s)))
+        return {"query": query, "n_results": n_results, "timeout_s": round(min(inner_s, 120.0), 3)}
+
+    def hit(self, raw: Mapping[str, Json]) -> Hit:
+        metadata = dict(mapping_of(raw.get("metadata")))
+        store = text_of(raw.get("store"))
+        entry = {"store": store, "store_rank": raw.get("store_rank"), "score": raw.get("score")}
+        before = metadata.get("via")
+        rest = before if isinstance(before, list) else [] if before is None else [before]
+        metadata["via"] = [entry, *rest]
+        inner = [text_of(step.get("store")) for step in rest if isinstance(step, Mapping)]
+        return Hit(
+            id=text_of(raw.get("id")),
+            content=text_of(raw.get("content")),
+            base_relevance=fraction_of(raw.get("base_relevance")),
+            native_score=number_of(raw.get("native_score")),
+            raw_distance=number_of(raw.get("raw_distance")),
+            metadata=metadata,
+            origin=(store, *inner),
+        )
+
+    def read(self, reply: Json) -> Mapped:
+        mapped = super().read(reply)
+        skipped = [entry for entry in _list(reply.get("skipped")) if isinstance(entry, Mapping)]
+        if skipped and not mapped.hits and not _list(reply.get("stores_searched")):
+            if all(entry.get("kind") == "loop" for entry in skipped):
+                raise StoreError("loop", "the query came back to a callosum that it had passed")
+            raise StoreError("unreachable", f"none of its stores answered: {'; '.join(_told(skipped))}")
+        warnings = [f"its store {_name(entry)} did not answer: {_kind(entry)}" for entry in skipped]
+        inner = [entry for entry in _list(reply.get("warnings")) if isinstance(entry, Mapping)]
+        warnings += [f"its store {_name(entry)} gave a partial answer" for entry in inner]
+        return mapped._replace(warnings=(*mapped.warnings, *_capped(warnings)))
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _name(entry: Mapping[str, Json]) -> str:
+    try:
+        return f"'{StoreName().check(entry.get('name'))}'"
+    except SettingError:
+        return "without a usable name"
+
+
+def _kind(entry: Mapping[str, Json]) -> str:
+    kind = entry.get("kind")
+    return kind if isinstance(kind, str) and kind in KINDS else "unknown"
+
+
+def _told(skipped: Sequence[Mapping[str, Json]]) -> list[str]:
+    return _capped([f"{_name(entry)} {_kind(entry)}" for entry in skipped])
+
+
+def _capped(lines: list[str]) -> list[str]:
+    if len(lines) <= WARNINGS_LIMIT:
+        return lines
+    return [*lines[:WARNINGS_LIMIT], f"and {len(lines) - WARNINGS_LIMIT} more of its stores"]
+
+
+_registry: dict[str, Adapter] = {
+    "seren_loci": SerenLoci(),
+    "seren_memory": SerenMemory(),
+    "callosum": InnerCallosum(),
+}
+SIGNATURES = {name: adapter.signature for name, adapter in _registry.items() if adapter.signature}
+
+
+def register_adapter(type_name: str, adapter: Adapter) -> None:
+    """Make `adapter` speak to every store of this type, in this process, from the next binding on."""
+    if not isinstance(adapter, Adapter):
+        raise TypeError(f"an adapter is an instance of a subclass of {__name__}.Adapter, not {adapter!r}")
+    _registry[Text("text", r"[!-~]+").check(type_name)] = adapter
+
+
+def adapter_for(type_name: str) -> Adapter | None:
+    """The adapter of a store type, built in, registered, or brought by an installed entry point."""
+    if type_name not in _registry:
+        for found in entry_points(group=ENTRY_POINT_GROUP, name=type_name):
+            loaded = found.load()
+            register_adapter(type_name, loaded() if isinstance(loaded, type) else loaded)
+    return _registry.get(type_name)
+
+
+def adapter_types() -> tuple[str, ...]:
+    """Every store type that can be named in a configuration."""
+    brought = (found.name for found in entry_points(group=ENTRY_POINT_GROUP))
+    return tuple(dict.fromkeys([*_registry, *brought]))
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One usable store: an adapter bound to an address, with its two knobs."""
+
+    name: str
+    type: str
+    adapter: Adapter = field(repr=False)
+    url: str  # without credentials
+    options: Mapping[str, Json] = field(default_factory=dict)
+    weight: float = 1.0
+    floor: float = 0.0
+    enabled: bool = True
+    timeout_s: float | None = None
+    token: Token | None = None
+    credentials: tuple[str, str] | None = field(default=None, repr=False)
+    proxy: str | None = field(default=None, repr=False)
+    managed: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def search_url(self) -> str:
+        return self.url + self.adapter.path(self.options)
+
+    def asked_for(self, wanted: int) -> int:
+        """How many hits to ask for, within the store's own cap."""
+        cap = self.adapter.max_results
+        return wanted if cap is None else min(wanted, cap)

@@ -1,0 +1,208 @@
+"""The only module that speaks HTTP outward. One total deadline over every phase of a call, a cap on what it may answer.
+
+How a call is aborted in each phase, and what was measured, stands in docs/transport.md.
+"""
+
+import copy
+import json
+import math
+import re
+import ssl
+import threading
+from collections.abc import Sequence
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+import requests.adapters
+import urllib3
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
+
+from .connections import POOLS, Call, doing, store_error
+from .errors import StoreError
+from .hits import Json
+from .stores import Store
+
+BODY_LIMIT_BYTES = 4 * 1024 * 1024  # of decoded body
+
+
+class Trust:
+    """Which certificate authorities the stores' TLS may use; the context is built when a store first needs it."""
+
+    def __init__(self, *, trust_system_store: bool = False, ca_bundle: str | None = None) -> None:
+        self._system = trust_system_store
+        self._ca_bundle = ca_bundle
+        self._lock = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext:
+        with self._lock:
+            if self._context is None:
+                self._context = self._built()
+            return self._context
+
+    def _built(self) -> ssl.SSLContext:
+        if self._system:
+            import truststore
+
+            context: ssl.SSLContext = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if self._ca_bundle:
+                context.load_verify_locations(self._ca_bundle)
+            return context
+        return ssl.create_default_context(cafile=self._ca_bundle or DEFAULT_CA_BUNDLE_PATH)
+
+
+class _Adapter(requests.adapters.HTTPAdapter):
+    """requests' adapter over abortable connections, for the one address of one store."""
+
+    def __init__(self, url: str, size: int, trust: Trust) -> None:
+        parts = urlsplit(url)
+        self._host = {"scheme": parts.scheme, "host": parts.hostname, "port": parts.port}
+        self._trust = trust
+        super().__init__(pool_connections=1, pool_maxsize=size)
+
+    def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **kwargs: Any) -> None:
+        super().init_poolmanager(connections, maxsize, block, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = POOLS
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        if urlsplit(proxy).scheme == "https":
+            kwargs["proxy_ssl_context"] = self._trust.context()
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        manager.pool_classes_by_scheme = POOLS
+        return manager
+
+    def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> tuple[Any, Any]:
+        secure = self._host["scheme"] == "https"
+        return self._host, {"ssl_context": self._trust.context()} if secure else {}
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        """The context that the pool was made with decides."""
+
+
+class _Session(requests.Session):
+    def get_redirect_target(self, resp: Any) -> None:
+        """None: requests would read a redirect's whole body, uncapped, to find out where it leads."""
+
+
+class Transport:
+    """The connections to one store."""
+
+    def __init__(self, store: Store, *, connections: int, trust: Trust) -> None:
+        self._managed = store.managed
+        self._proxies = {"http": store.proxy, "https": store.proxy} if store.proxy else {}
+        self._session = _Session()
+        self._session.trust_env = False
+        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        self._session.mount("", _Adapter(store.url, connections, trust))
+        request = requests.Request("POST", store.search_url, headers=_headers(store), data=b"{}")
+        self._template = self._session.prepare_request(request)
+        self._has_token = store.token is not None
+
+    def search(self, call: Call, body: Json, via: Sequence[str]) -> bytes:
+        """Send one search and return the decoded body of its answer; raises StoreError."""
+        request = copy.copy(self._template)
+        request.body = json.dumps(body, allow_nan=False).encode()
+        request.headers = self._template.headers.copy()
+        request.headers["Content-Length"] = str(len(request.body))
+        if via:
+            request.headers["Via"] = ", ".join(via)
+        doing.call = call
+        try:
+            return self._sent(call, request)
+        except Exception as exc:  # noqa: BLE001 - the border: all of it leaves as a StoreError, shown in `skipped`
+            if call.ended_by is not None:
+                raise call.ended_by from None
+            if not call.reused or call.answered or not isinstance(exc, requests.ConnectionError):
+                raise store_error(exc, call) from None
+        finally:
+            call.detach()
+        call.fresh = True
+        try:
+            return self._sent(call, request)
+        except Exception as exc:  # noqa: BLE001 - the same border
+            raise call.ended_by or store_error(exc, call) from None
+        finally:
+            call.detach()
+
+    def _sent(self, call: Call, request: requests.PreparedRequest) -> bytes:
+        left_s = call.left_s()
+        if left_s <= 0:
+            raise call.timed_out()
+        response = self._session.send(
+            request, stream=True, timeout=left_s, allow_redirects=False, proxies=self._proxies
+        )
+        try:
+            self._check_status(response.status_code)
+            body: bytes = response.raw.read(BODY_LIMIT_BYTES + 1, decode_content=True)
+        finally:
+            # What is left of an unread body would be taken for the next answer: such a connection is closed.
+            if not response.raw.closed:
+                response.raw.close()
+            response.raw.release_conn()
+        if len(body) > BODY_LIMIT_BYTES:
+            raise StoreError("too_large", f"the answer is larger than {BODY_LIMIT_BYTES // 1024 // 1024} MiB")
+        return body
+
+    def _check_status(self, status: int) -> None:
+        if status == 200:
+            return
+        if 300 <= status < 400:
+            raise StoreError("redirect", f"HTTP {status}: a redirect is not followed; set url to where it leads")
+        if 200 < status < 300:
+            raise StoreError("bad_reply", f"HTTP {status} where the protocol says 200")
+        hint = ""
+        if status in (401, 403):
+            hint = ": it does not take this token" if self._has_token else ": it wants a token and none is set"
+        elif status == 404:
+            hint = ": no search at this address; is this the right type of store?"
+        raise StoreError("http_error", f"HTTP {status}{hint}")
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _headers(store: Store) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "seren-corpus-callosum"}
+    headers["Accept-Encoding"] = "gzip, deflate"
+    if store.token is not None:
+        # http.client writes header text as Latin-1, one byte for one character: that spells these UTF-8 bytes.
+        headers["Authorization"] = (b"Bearer " + store.token.header_bytes).decode("latin-1")
+    elif store.credentials is not None:
+        pair = ":".join(store.credentials).encode()
+        headers["Authorization"] = urllib3.make_headers(basic_auth=pair.decode("latin-1"))["authorization"]
+    return headers
+
+
+def decode(body: bytes) -> Json:
+    """JSON from UTF-8 bytes, whatever a header said; numbers that are not finite become null."""
+    try:
+        value = _DECODER.decode(body.decode("utf-8-sig"))
+        return _mended(value) if _SURROGATE.search(body) else value
+    except RecursionError:
+        raise StoreError("bad_reply", "the answer is nested too deep") from None
+    except ValueError:
+        looks = "HTML" if body.lstrip()[:1] == b"<" else "something else"
+        found = f"looks like {looks}" if body.strip() else "is empty"
+        raise StoreError("bad_reply", f"the answer is not JSON in UTF-8, it {found}") from None
+
+
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _mended(value: Json) -> Json:
+    """The same with U+FFFD for each lone surrogate: no encoder could write it."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    return value

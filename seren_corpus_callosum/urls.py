@@ -1,0 +1,85 @@
+"""What the address of a store may be: its shape, the credentials inside it, and the hosts it may not name."""
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from .errors import SettingError
+
+# Cloud metadata services that are not in a link-local range.
+METADATA = frozenset(
+    ipaddress.ip_address(text)
+    for text in ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16")
+)
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """A store's address without credentials, and the credentials that stood in it."""
+
+    url: str
+    host: str
+    credentials: tuple[str, str] | None = field(default=None, repr=False)
+
+
+def parse(text: str) -> StoreUrl:
+    """Split a store's URL, or raise SettingError saying what is wrong with it, without showing credentials."""
+    if re.search(r"[\s\x00-\x1f\x7f\\]", text):
+        raise SettingError("a URL without spaces, control characters or backslashes")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+        host = parts.hostname
+        host_ascii = (host or "").encode("idna") if ":" not in (host or "") else b"ip6"
+    except (ValueError, UnicodeError):
+        raise SettingError("a URL with a valid host and port, such as http://127.0.0.1:7422") from None
+    if parts.scheme not in ("http", "https"):
+        raise SettingError("a URL that starts with http:// or https://")
+    if not host or not host_ascii or port == 0:
+        raise SettingError("a URL with a valid host and port, such as http://127.0.0.1:7422")
+    if ":" in host:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise SettingError("a URL with a valid IPv6 address in brackets") from None
+    elif not re.fullmatch(rb"[A-Za-z0-9._-]+", host_ascii):
+        raise SettingError("a URL whose host is a name or an IP address")
+    if parts.query or parts.fragment:
+        raise SettingError("a URL without ? or #")
+    netloc = parts.netloc.rpartition("@")[2]
+    credentials = None
+    if parts.username is not None:
+        credentials = (unquote(parts.username), unquote(parts.password or ""))
+    return StoreUrl(urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")), host, credentials)
+
+
+def literal_address(host: str) -> str | None:
+    """The IP address that a host spells, decimal, octal and hexadecimal spellings included; None for a name."""
+    try:
+        return str(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        pass
+    if not re.fullmatch(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}\.?", host, re.IGNORECASE):
+        return None
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host.rstrip(".")))
+    except OSError:
+        return None
+
+
+def is_forbidden(address: str) -> bool:
+    """Whether an IP address is link-local or a cloud's metadata service, also inside an IPv6 one."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo or (None, None))[1]
+        if inner is None and (ip in NAT64 or int(ip) >> 32 == 0):
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None and is_forbidden(str(inner)):
+            return True
+    return ip.is_link_local or ip in METADATA

@@ -1,0 +1,319 @@
+"""The HTTP face: create_blueprint for a portal, create_app for a service of its own. Owns nothing of its host's."""
+
+import importlib.util
+import logging
+import re
+import socket
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+from flask import Blueprint, Flask, Response, request
+from flask.blueprints import BlueprintSetupState
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.routing import Map, Rule
+
+from . import guard, wire
+from .binding import Unbound
+from .errors import (
+    BadRequest,
+    Forbidden,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    Problem,
+    TooLarge,
+)
+from .guard import Action
+from .hits import Json
+from .service import Callosum
+from .stores import adapter_types
+
+log = logging.getLogger(__name__)
+
+BODY_LIMIT_BYTES = 1024 * 1024
+Authorize = Callable[[str], Any]
+View = Callable[..., Response]
+
+
+class Route(NamedTuple):
+    """One row of the table of routes: a path below the prefix, its methods, what it does to the guard, its view."""
+
+    path: str
+    method: str
+    action: Action
+    view: View
+
+
+def create_blueprint(callosum: Callosum, *, name: str = "callosum", authorize: Authorize | None = None) -> Blueprint:
+    """A blueprint that serves `callosum` under any prefix of any Flask application.
+
+    `authorize("read" | "change")` lets the host decide: true, false (403) or a response; it covers every route but
+    /health, and a right bearer passes without it. With neither token nor `authorize` the blueprint is read-only.
+    """
+    return _blueprint(callosum, name, authorize, guest=True)
+
+
+def create_app(callosum: Callosum) -> Flask:
+    """A WSGI application of its own around one callosum."""
+    app = Flask("seren_corpus_callosum", static_folder=None, template_folder=None)
+    app.register_blueprint(_blueprint(callosum, "callosum", None, guest=False))
+    return app
+
+
+def _blueprint(callosum: Callosum, name: str, authorize: Authorize | None, *, guest: bool) -> Blueprint:
+    blueprint = Blueprint(name, __name__)
+    face = _Face(callosum, authorize, guest=guest)
+    for number, route in enumerate(face.routes):
+        view = face.guarded(route.action, route.view)
+        blueprint.add_url_rule(
+            route.path,
+            f"{number}_{route.method.lower()}",
+            view,
+            methods=[route.method],
+            provide_automatic_options=False,
+            strict_slashes=True,
+            merge_slashes=False,
+        )
+
+    @blueprint.record
+    def catch_the_rest(state: BlueprintSetupState) -> None:
+        # A rule without methods takes them all; add_url_rule cannot make one, and with GET alone a POST to an
+        # unknown path would be answered by the host's 405 page.
+        endpoint = f"{state.name_prefix}.{state.name}.rest".lstrip(".")
+        prefix = (state.url_prefix or "").rstrip("/")
+        for path in (f"{prefix}/<path:rest>", f"{prefix}/", prefix):
+            if path:
+                rule = Rule(
+                    path, endpoint=endpoint, merge_slashes=False, strict_slashes=True, subdomain=state.subdomain
+                )
+                state.app.url_map.add(rule)
+        state.app.view_functions[endpoint] = face.rest
+
+    return blueprint
+
+
+class _Face:
+    """The views of one callosum, and the one wrapper around them all: guard, problems, request id, log line."""
+
+    def __init__(self, callosum: Callosum, authorize: Authorize | None, *, guest: bool) -> None:
+        self.callosum = callosum
+        self.authorize = authorize
+        server = callosum.config.server
+        self.rules = guard.Rules(
+            token=callosum.config.token,
+            allow_open_lan=server.allow_open_lan,
+            allowed_hosts=server.allowed_hosts,
+            trusted_proxy=server.trusted_proxy,
+            own_names=own_names(),
+            guest=guest,
+        )
+        self.log_query = callosum.config.log_query
+        self.page = page_environment()
+        self.routes = (
+            Route("/", "GET", Action.PUBLIC, self.about),
+            Route("/health", "GET", Action.HEALTH, self.health),
+            Route("/viewer", "GET", Action.PUBLIC, self.viewer),
+            Route("/search", "POST", Action.READ, self.search),
+            Route("/stores", "GET", Action.READ, self.stores),
+            Route("/stores", "POST", Action.CHANGE, self.add_store),
+            Route("/stores/<name>", "GET", Action.READ, self.store),
+            Route("/stores/<name>", "PATCH", Action.CHANGE, self.change_store),
+            Route("/stores/<name>", "DELETE", Action.CHANGE, self.remove_store),
+        )
+        self.known = Map(
+            [Rule(route.path, methods=[route.method], endpoint=route.method) for route in self.routes],
+            merge_slashes=False,
+        ).bind("callosum")
+
+    # Views
+
+    def about(self) -> Response:
+        roster = self.callosum.roster()
+        body: dict[str, Json] = {
+            "service": "seren-corpus-callosum",
+            "version": package_version(),
+            "stores": [row.entry.name for row in roster if row.status == "active"],
+            "auth": "bearer" if self.rules.token else "open",
+            "mcp": importlib.util.find_spec("mcp") is not None,
+        }
+        if self.rules.token is None:
+            body["skipped"] = [
+                {"name": row.entry.name, "reason": row.entry.reason} for row in roster if isinstance(row.entry, Unbound)
+            ]
+        return answer(body)
+
+    def health(self) -> Response:
+        return answer({"ok": True, "ts": wire.now()})
+
+    def viewer(self) -> Response:
+        return Response(self.page.get_template("viewer.html").render(), mimetype="text/html")
+
+    def search(self) -> Response:
+        wanted = wire.search_request(json_body())
+        if self.log_query:
+            log.info("query %r", wanted["query"])
+        packet = self.callosum.search(**wanted, via=wire.hops(request.headers.get("Via", "")))
+        return answer(wire.packet_body(packet))
+
+    def stores(self) -> Response:
+        roster = self.callosum.roster()
+        federation = self.callosum.federation
+        return answer(
+            {
+                "stores": [wire.store_body(row) for row in roster],
+                "active": sum(row.status == "active" for row in roster),
+                "types": list(adapter_types()),
+                "k": federation.k,
+                "n_results": federation.n_results,
+                "fetch_multiplier": federation.fetch_multiplier,
+                "per_store_timeout_s": federation.per_store_timeout_s,
+                "damage": self.callosum.damage,
+            }
+        )
+
+    def store(self, name: str) -> Response:
+        _no_snapshots(name)
+        return answer(wire.store_body(self.callosum.row(name)))
+
+    def add_store(self) -> Response:
+        check = request.args.get("check", "")
+        if check not in ("", "true", "only", "false"):
+            raise Invalid("the request has faults", errors={"check": ["expected true or only"]})
+        entry = wire.mapping(json_body())
+        if check in ("true", "only"):
+            result = self.callosum.check(entry)
+            if check == "only":
+                return answer(wire.check_body(result))
+            if not result.ok:
+                raise Invalid(f"the store was not added: {result.reason}", errors={"url": [str(result.reason)]})
+        row = self.callosum.add_store(entry)
+        return answer(wire.store_body(row), 201)
+
+    def change_store(self, name: str) -> Response:
+        _no_snapshots(name)
+        return answer(wire.store_body(self.callosum.change_store(name, wire.mapping(json_body()))))
+
+    def remove_store(self, name: str) -> Response:
+        _no_snapshots(name)
+        self.callosum.remove_store(name)
+        return answer({"removed": name})
+
+    # Around every view
+
+    def rest(self, rest: str = "") -> Response:
+        """Whatever no route serves, in any method: 404, or 405 with the methods that the path does have."""
+        allowed = sorted(self.known.allowed_methods("/" + rest))
+        action = Action.WELL_KNOWN if rest.startswith(".well-known/") else Action.READ
+
+        def view() -> Response:
+            if allowed and not re.fullmatch(r"stores/snapshots?", rest):
+                raise MethodNotAllowed(f"{request.method} is not served here", allowed)
+            if rest.startswith("stores/snapshot"):
+                raise NotFound("a callosum keeps no snapshots: it holds no data")
+            raise NotFound("there is nothing at this path; GET / tells what this service is")
+
+        return self.guarded(action, view, has_body=False)()
+
+    def guarded(self, action: Action, view: View, *, has_body: bool | None = None) -> View:
+        def serve(**arguments: Any) -> Response:
+            started = time.monotonic()
+            request_id = _request_id(request.headers.get("X-Request-Id", ""))
+            ask = _asked(has_body)
+            try:
+                response = self._refused(ask, action) or view(**arguments)
+            except Problem as exc:
+                response = problem_response(exc)
+            except RequestEntityTooLarge:
+                response = problem_response(TooLarge(f"the body is over {BODY_LIMIT_BYTES // 1024} KiB"))
+            except HTTPException as exc:
+                response = problem_response(BadRequest(f"the request could not be read ({exc.name})"))
+            except Exception as exc:  # noqa: BLE001 - a fault of ours: told as a plain 500 here, whole in the log
+                where = traceback.extract_tb(exc.__traceback__)
+                log.error("request %s failed: %s\n%s", request_id, type(exc).__name__, "".join(where.format()))
+                response = problem_response(Problem(f"this service failed; its log has more under {request_id}"))
+            response.headers["X-Request-Id"] = request_id
+            ms = (time.monotonic() - started) * 1000
+            path = request.path.encode("unicode_escape").decode("ascii")
+            log.info("%s %s %s %.1f ms %s", request.method, path, response.status_code, ms, request_id)
+            return response
+
+        return serve
+
+    def _refused(self, ask: guard.Ask, action: Action) -> Response | None:
+        """The answer to a caller who may not do this, or None. Raises Problem."""
+        host_allows = False
+        if self.authorize is not None and action is not Action.HEALTH and not guard.has_right_bearer(ask, self.rules):
+            verdict = self.authorize("change" if action is Action.CHANGE else "read")
+            if isinstance(verdict, Response):
+                return verdict
+            if not verdict:
+                raise Forbidden("the portal that this service is part of does not let you do this")
+            host_allows = True
+        problem = guard.refuse(ask, action, self.rules, host_allows=host_allows)
+        if problem is not None:
+            raise problem
+        return None
+
+
+def _asked(has_body: bool | None) -> guard.Ask:
+    environ = request.environ
+    # Straight from WSGI: werkzeug's view of a header may have been decoded or stripped already.
+    headers = {key[5:].replace("_", "-").lower(): value for key, value in environ.items() if key.startswith("HTTP_")}
+    headers["content-type"] = environ.get("CONTENT_TYPE", "")
+    if has_body is None:
+        has_body = environ.get("CONTENT_LENGTH", "0") not in ("", "0") or "transfer-encoding" in headers
+    scheme = environ.get("wsgi.url_scheme", "http")
+    return guard.Ask(environ.get("REMOTE_ADDR"), request.method, headers, has_body, scheme)
+
+
+def _no_snapshots(name: str) -> None:
+    if name in ("snapshot", "snapshots"):
+        raise NotFound("a callosum keeps no snapshots: it holds no data")
+
+
+def _request_id(sent: str) -> str:
+    return sent if re.fullmatch(r"[!-~]{1,64}", sent) else uuid.uuid4().hex
+
+
+def json_body() -> Json:
+    """The request's body as JSON; Problem for one that is too large or no JSON."""
+    # On the request, not in the configuration: MAX_CONTENT_LENGTH is the host's.
+    request.max_content_length = BODY_LIMIT_BYTES
+    return wire.decode(request.get_data(cache=False))
+
+
+def answer(body: Mapping[str, Json], status: int = 200) -> Response:
+    return Response(wire.encode(body), status, mimetype="application/json", headers={"Cache-Control": "no-store"})
+
+
+def problem_response(problem: Problem) -> Response:
+    """The one error answer."""
+    response = Response(wire.encode(wire.problem_body(problem)), problem.status, problem.headers)
+    response.mimetype = "application/problem+json"
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@cache
+def package_version() -> str:
+    return version("seren-corpus-callosum")
+
+
+@cache
+def own_names() -> tuple[str, ...]:
+    name = socket.gethostname()
+    return tuple(dict.fromkeys([name, name.partition(".")[0]]))
+
+
+def page_environment() -> jinja2.Environment:
+    """Our own templates and nothing else: a host's of the same names and its context processors stay out."""
+    here = Path(__file__).parent
+    folders = [here / "templates", here.parent / "templates"]
+    return jinja2.Environment(loader=jinja2.FileSystemLoader(folders), autoescape=True)

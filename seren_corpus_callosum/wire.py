@@ -1,0 +1,232 @@
+"""What goes over the wire: marshmallow schemas for what people send and for what is sent, and the one serialiser."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from marshmallow import EXCLUDE, Schema, ValidationError, fields
+
+from . import settings
+from .errors import BadRequest, Invalid, Problem, SettingError
+from .hits import Json, Packet
+from .service import Row
+
+CALLOSUM_HOP = re.compile(r"1\.1 callosum-[A-Za-z0-9._-]{1,64}")
+HOPS_READ = 16  # more entries of a Via header than this change nothing
+
+
+class Checked(fields.Field[Any]):
+    """A field that takes what a setting of that kind takes: text is never a number, true never 1."""
+
+    def __init__(self, kind: settings.Kind, **kwargs: Any) -> None:
+        missing: dict[str, Any] = {
+            "required": f"missing: expected {kind.expected}",
+            "null": f"expected {kind.expected}, found nothing",
+        }
+        super().__init__(error_messages=missing, **kwargs)
+        self.kind = kind
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:
+        try:
+            return self.kind.check(value)
+        except SettingError as exc:
+            raise ValidationError(f"expected {exc}, found {settings.described(value)}") from None
+
+
+class SearchRequest(Schema):
+    class Meta:
+        unknown = EXCLUDE
+
+    query = Checked(settings.QUERY, required=True)
+    n_results = Checked(settings.N_RESULTS, allow_none=True, load_default=None)
+    timeout_s = Checked(settings.SECONDS, allow_none=True, load_default=None)
+
+
+class Moment(fields.Field[datetime]):
+    """ISO 8601 in UTC, or null."""
+
+    def _serialize(self, value: datetime | None, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
+        return (
+            None if value is None else value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        )
+
+
+class HitBody(Schema):
+    store = fields.String()
+    id = fields.String(attribute="hit.id")
+    content = fields.String(attribute="hit.content")
+    score = fields.Raw()
+    store_rank = fields.Integer()
+    base_relevance = fields.Raw(attribute="hit.base_relevance")
+    native_score = fields.Raw(attribute="hit.native_score")
+    raw_distance = fields.Raw(attribute="hit.raw_distance")
+    metadata = fields.Raw(attribute="hit.metadata")
+
+
+class SkippedBody(Schema):
+    name = fields.String()
+    kind = fields.String(attribute="failure.kind")
+    reason = fields.String(attribute="failure.reason")
+    retry_at = Moment(attribute="failure.retry_at")
+
+
+class WarnedBody(Schema):
+    name = fields.String()
+    reason = fields.String()
+
+
+class AskedBody(Schema):
+    name = fields.String()
+    weight = fields.Raw()
+    ms = fields.Function(lambda asked: round(asked.ms, 1))
+    returned = fields.Integer()
+    floored = fields.Integer()
+
+
+class PacketBody(Schema):
+    query = fields.String()
+    hits = fields.List(fields.Nested(HitBody))
+    stores_searched = fields.List(fields.String())
+    skipped = fields.List(fields.Nested(SkippedBody))
+    warnings = fields.List(fields.Nested(WarnedBody))
+    k = fields.Integer()
+    stores = fields.List(fields.Nested(AskedBody))
+    took_ms = fields.Function(lambda packet: round(packet.took_ms, 1))
+
+
+class HealthBody(Schema):
+    calls = fields.Integer()
+    failures = fields.Integer()
+    last_ms = fields.Function(lambda tally: _tenths(tally.last_ms))
+    avg_ms = fields.Function(lambda tally: _tenths(tally.avg_ms))
+    last_error = fields.String(allow_none=True)
+    failing_since = Moment()
+    suspended_until = Moment()
+
+
+class StoreBody(Schema):
+    name = fields.String(attribute="entry.name")
+    type = fields.String(attribute="entry.type")
+    url = fields.String(attribute="entry.url")
+    weight = fields.Function(lambda row: getattr(row.entry, "weight", None))
+    floor = fields.Function(lambda row: getattr(row.entry, "floor", None))
+    enabled = fields.Boolean(attribute="entry.enabled")
+    managed = fields.Boolean(attribute="entry.managed")
+    auth = fields.Function(lambda row: _has_credentials(row))
+    timeout_s = fields.Function(lambda row: getattr(row.entry, "timeout_s", None))
+    status = fields.String()
+    warnings = fields.Function(lambda row: list(getattr(row.entry, "warnings", ())))
+    health = fields.Nested(HealthBody, attribute="tally")
+
+
+class CheckBody(Schema):
+    ok = fields.Boolean()
+    ms = fields.Function(lambda check: _tenths(check.ms))
+    hits = fields.Integer()
+    looks_like = fields.String(allow_none=True)
+    reason = fields.String(allow_none=True)
+
+
+def _tenths(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _has_credentials(row: Row) -> bool:
+    entry = row.entry
+    return getattr(entry, "token", None) is not None or getattr(entry, "credentials", None) is not None
+
+
+_search = SearchRequest()
+_packet = PacketBody()
+_store = StoreBody()
+_check = CheckBody()
+
+
+def search_request(body: Json) -> dict[str, Any]:
+    """The arguments of a search out of a request's body; Invalid names each faulty field."""
+    loaded: dict[str, Any] = _loaded(body, _search)
+    return loaded
+
+
+def _loaded(body: Json, schema: Schema) -> Any:
+    try:
+        return schema.load(mapping(body))
+    except ValidationError as exc:
+        raise Invalid("the request has faults", errors=exc.messages_dict) from None
+
+
+def mapping(body: Json) -> Mapping[str, Json]:
+    """A request's body, which must be a JSON object."""
+    if not isinstance(body, Mapping):
+        message = f"expected a JSON object, found {settings.described(body)}"
+        raise Invalid("the request has faults", errors={"body": [message]})
+    return body
+
+
+def packet_body(packet: Packet) -> dict[str, Json]:
+    """The answer of a search; over HTTP and MCP alike."""
+    body: dict[str, Json] = _packet.dump(packet)
+    for entry in body["skipped"]:
+        if entry["retry_at"] is None:
+            del entry["retry_at"]
+    return body
+
+
+def store_body(row: Row) -> dict[str, Json]:
+    body: dict[str, Json] = _store.dump(row)
+    return body
+
+
+def check_body(check: Any) -> dict[str, Json]:
+    body: dict[str, Json] = _check.dump(check)
+    return body
+
+
+def problem_body(problem: Problem) -> dict[str, Json]:
+    """The one shape of an error: RFC 9457."""
+    body: dict[str, Json] = {
+        "type": "about:blank",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+    }
+    if problem.errors:
+        body["errors"] = problem.errors
+    return body
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def encode(body: Json) -> bytes:
+    """Strict JSON in UTF-8."""
+    return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+class _NotJsonError(ValueError):
+    pass
+
+
+def _refuse_constant(name: str) -> None:
+    raise _NotJsonError(name)
+
+
+def decode(data: bytes) -> Json:
+    """A request's body; BadRequest for what is not strict JSON in UTF-8."""
+    try:
+        return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except _NotJsonError as exc:
+        raise BadRequest(f"the body is not JSON: {exc} is no JSON number") from None
+    except json.JSONDecodeError as exc:
+        raise BadRequest(f"the body is not JSON: {exc.msg} in line {exc.lineno}, column {exc.colno}") from None
+    except (ValueError, RecursionError):
+        raise BadRequest("the body is not JSON in UTF-8, or is nested too deep") from None
+
+
+def hops(via: str) -> tuple[str, ...]:
+    """The callosums that a request has passed, out of its Via header."""
+    entries = [" ".join(entry.split()) for entry in via.split(",")[:HOPS_READ]]
+    return tuple(entry for entry in entries if CALLOSUM_HOP.fullmatch(entry))
