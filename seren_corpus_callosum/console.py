@@ -7,7 +7,8 @@ from typing import Any
 from . import settings
 from .config import Config
 from .hits import Json
-from .service import Check, Row
+from .service import Check
+from .snapshot import Row
 from .stores import Store
 
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,41 +12,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from . import settings, tokens
-from .binding import STORE_ROWS, Unbound, bind, bind_all, nearest, shown_name
+from . import settings
+from .binding import Unbound, bind, bind_all, nearest
 from .config import Config, load
-from .errors import BadRequest, Duplicate, Invalid, NotFound, SettingError, Unavailable
-from .fan import Ask, Fan, StoreClient, Tally
-from .fusion import fuse, ranked
-from .hits import Asked, Failure, Json, Packet, Skipped, StoreReply, Warned
+from .errors import BadRequest, Duplicate, Invalid, SettingError, Unavailable
+from .fan import Ask, Fan, StoreClient
+from .hits import Json, Packet, StoreReply
 from .overlay import Overlay
+from .roster import Addition, change, checked_changes, forget_token, remove, unknown
 from .settings import Federation
+from .snapshot import Row, Snapshot, looped, packet
 from .stores import Store
 from .transport import Trust
 
 log = logging.getLogger(__name__)
 
-KEYCHAIN_SERVICE = "seren-corpus-callosum"
 ADDED_FIELDS = ("name", "type", "url", "weight", "floor", "enabled", "timeout_s", "token", "options")
-CHANGED_FIELDS = ("weight", "floor", "enabled", "timeout_s")
 POINTERS = ("token_env", "token_keyring")
 HOPS_LIMIT = 4  # callosums that a query may have passed
 LOCK_TIMEOUT_S = 4.5  # a held lock is answered within 5 s
 CHECK_QUERY = "what do you know about me?"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the roster: a usable store with its tally, or an entry that cannot be used."""
-
-    entry: Store | Unbound
-    tally: Tally
-
-    @property
-    def status(self) -> str:
-        if isinstance(self.entry, Unbound):
-            return f"skipped: {self.entry.reason}"
-        return "active" if self.entry.enabled else "disabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +44,6 @@ class Check:
     hits: int
     looks_like: str | None
     reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Everything that a search reads: entries in configured order, base before managed."""
-
-    federation: Federation
-    entries: tuple[Store | Unbound, ...]
-    clients: Mapping[str, StoreClient]
-    damage: str | None = None
-
-    @property
-    def stores(self) -> Iterator[Store]:
-        return (entry for entry in self.entries if isinstance(entry, Store))
-
-    @property
-    def unbound(self) -> Iterator[Unbound]:
-        """The unusable entries that a search must own up to."""
-        return (e for e in self.entries if isinstance(e, Unbound) and e.enabled and not e.duplicate)
 
 
 class Callosum:
@@ -128,7 +93,7 @@ class Callosum:
             n_results = snapshot.federation.n_results if wanted is None else wanted
             own = f"1.1 callosum-{self.config.instance_id}"
             if own in via or len(via) >= HOPS_LIMIT:
-                return _looped(snapshot, query)
+                return looped(snapshot, query)
             ask = Ask(query, n_results * snapshot.federation.fetch_multiplier, (*via, own), timeout_s)
             members = [(store, snapshot.clients[store.name]) for store in snapshot.stores if store.enabled]
             replies = self._fan.ask(
@@ -138,7 +103,7 @@ class Callosum:
                 suspend_after=snapshot.federation.suspend_after,
                 started=started,
             )
-            return _packet(snapshot, query, n_results, replies, started)
+            return packet(snapshot, query, n_results, replies, started)
 
     @contextmanager
     def _one_search(self) -> Iterator[None]:
@@ -157,12 +122,11 @@ class Callosum:
 
     def roster(self) -> tuple[Row, ...]:
         """Every entry in configured order, usable or not."""
-        snapshot = self._current()
-        return tuple(_row(snapshot, entry) for entry in snapshot.entries)
+        return self._current().rows()
 
     def row(self, name: str) -> Row:
         """One line of the roster; of two with one name the one that is in use. Raises NotFound."""
-        return self._row_in(self._current(), name)
+        return self._current().row(name)
 
     @property
     def federation(self) -> Federation:
@@ -206,26 +170,11 @@ class Callosum:
         store = self._candidate(entry, POINTERS if pointers else ())
         if self._base_entry(store.name) is not None:
             raise Duplicate(f"the name {store.name!r} is taken by a store of {self.config.file_name}; choose another")
-        kept = {key: value for key, value in entry.items() if value is not None} | {"name": store.name}
-        reference: list[str] = []
-
-        def edit(entries: list[dict[str, Json]]) -> None:
-            if any(shown_name(e, i, managed=True) == store.name for i, e in enumerate(entries)):
-                raise Duplicate(f"there is a store {store.name!r} already; remove it first or choose another name")
-            if kept.get("token"):
-                username = f"{self.config.instance_id}/{store.name}"
-                # Under the lock and after the look for a duplicate: an entry of the same name is another store's.
-                if tokens.keychain_save(KEYCHAIN_SERVICE, username, str(kept["token"]).strip()):
-                    reference.append(username)
-                    del kept["token"]
-                    kept["token_keyring"] = f"{KEYCHAIN_SERVICE}/{username}"
-            entries.append(kept)
-
+        addition = Addition(entry, store.name, self.config.instance_id)
         try:
-            self._overlay.change(edit)
+            self._overlay.change(addition.edit)
         except Exception:
-            for username in reference:
-                tokens.keychain_delete(KEYCHAIN_SERVICE, username)
+            addition.undo()
             raise
         self._rebuild()
         return self.row(store.name)
@@ -235,20 +184,9 @@ class Callosum:
 
         Raises Invalid, NotFound, BadRequest (a base store), NotSaved: then nothing has changed.
         """
-        values = _checked_changes(changes)
+        values = checked_changes(changes)
         self._refuse_base(name, "change")
-
-        def edit(entries: list[dict[str, Json]]) -> None:
-            entry = next((e for i, e in enumerate(entries) if shown_name(e, i, managed=True) == name), None)
-            if entry is None:
-                raise NotFound(f"there is no store {name!r}; GET /stores lists them")
-            for key, value in values.items():
-                if value is None:
-                    entry.pop(key, None)
-                else:
-                    entry[key] = value
-
-        self._overlay.change(edit)
+        self._overlay.change(lambda entries: change(entries, name, values))
         self._rebuild()
         return self.row(name)
 
@@ -256,17 +194,14 @@ class Callosum:
         """Remove a managed store, its keychain entry with it. Raises NotFound, BadRequest (a base store), NotSaved."""
 
         def edit(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
-            gone = [e for i, e in enumerate(entries) if shown_name(e, i, managed=True) == name]
+            gone = remove(entries, name)
             if not gone:
                 self._refuse_base(name, "remove")
-                raise NotFound(f"there is no store {name!r}; GET /stores lists them")
-            entries[:] = [entry for entry in entries if not any(entry is one for one in gone)]
+                raise unknown(name)
             return gone
 
         for entry in self._overlay.change(edit):
-            owned = re.fullmatch(rf"{KEYCHAIN_SERVICE}/([^/]+/{re.escape(name)})", str(entry.get("token_keyring")))
-            if owned:
-                tokens.keychain_delete(KEYCHAIN_SERVICE, owned[1])
+            forget_token(entry, name)
         self._rebuild()
 
     def _candidate(self, entry: Mapping[str, Json], pointers: Sequence[str]) -> Store:
@@ -328,13 +263,6 @@ class Callosum:
             return before.clients[store.name]
         return StoreClient(threads=self.config.server.threads, trust=self._trust)
 
-    @staticmethod
-    def _row_in(snapshot: Snapshot, name: str) -> Row:
-        named = [entry for entry in snapshot.entries if entry.name == name]
-        if not named:
-            raise NotFound(f"there is no store {name!r}; GET /stores lists them")
-        return _row(snapshot, min(named, key=lambda entry: isinstance(entry, Unbound)))
-
     # The end
 
     def drain(self) -> None:
@@ -350,6 +278,15 @@ class Callosum:
         self._fan.stop()
         for client in self._snapshot.clients.values():
             client.close()
+
+
+def _connection(store: Store) -> tuple[Any, ...]:
+    token = store.token.value if store.token else None
+    return store.type, store.search_url, token, store.credentials, store.proxy, store.managed
+
+
+def _is_settled(entry: Store | Unbound) -> bool:
+    return isinstance(entry, Store) or not entry.duplicate
 
 
 def _checked_search(query: Json, n_results: Json, timeout_s: Json) -> int | None:
@@ -371,38 +308,6 @@ def _checked_search(query: Json, n_results: Json, timeout_s: Json) -> int | None
     return n_results if n_results is None else int(n_results)
 
 
-def _checked_changes(changes: Mapping[str, Json]) -> dict[str, Json]:
-    errors: dict[str, list[str]] = {}
-    values: dict[str, Json] = {}
-    for key, value in changes.items():
-        if key not in CHANGED_FIELDS:
-            errors[str(key)] = [f"cannot be changed here (can be: {', '.join(CHANGED_FIELDS)})"]
-        elif value is None:
-            values[key] = None
-        else:
-            try:
-                values[key] = STORE_ROWS[key].kind.check(value)
-            except SettingError as exc:
-                errors[key] = [f"expected {exc}, found {settings.described(value)}"]
-    if errors:
-        raise Invalid("the change has faults", errors=errors)
-    return values
-
-
-def _connection(store: Store) -> tuple[Any, ...]:
-    token = store.token.value if store.token else None
-    return store.type, store.search_url, token, store.credentials, store.proxy, store.managed
-
-
-def _is_settled(entry: Store | Unbound) -> bool:
-    return isinstance(entry, Store) or not entry.duplicate
-
-
-def _row(snapshot: Snapshot, entry: Store | Unbound) -> Row:
-    tally = snapshot.clients[entry.name].health.tally if isinstance(entry, Store) else Tally()
-    return Row(entry, tally)
-
-
 def _check(store: Store, reply: StoreReply) -> Check:
     reason = None
     if reply.failure is not None:
@@ -410,39 +315,3 @@ def _check(store: Store, reply: StoreReply) -> Check:
     elif reply.looks_like and reply.looks_like != store.type and store.adapter.signature:
         reason = f"it answers like a {reply.looks_like}, not like a {store.type}; set its type"
     return Check(store.name, reason is None, reply.ms, len(reply.hits), reply.looks_like, reason)
-
-
-def _looped(snapshot: Snapshot, query: str) -> Packet:
-    loop = Failure("loop", "the query came back to a callosum, or through too many; nobody was asked")
-    skipped = [Skipped(store.name, loop) for store in snapshot.stores if store.enabled]
-    skipped += [Skipped(entry.name, loop) for entry in snapshot.unbound]
-    return Packet(query, (), (), tuple(skipped), (), snapshot.federation.k, (), 0.0)
-
-
-def _packet(snapshot: Snapshot, query: str, n_results: int, replies: Sequence[StoreReply], started: float) -> Packet:
-    by_name = {reply.name: reply for reply in replies}
-    rankings, searched, asked = [], [], []
-    skipped: list[Skipped] = []
-    warnings: list[Warned] = []
-    for entry in snapshot.entries:
-        if isinstance(entry, Unbound):
-            if entry.enabled and not entry.duplicate:
-                skipped.append(Skipped(entry.name, Failure("unbound", entry.reason)))
-            continue
-        reply = by_name.get(entry.name)
-        if reply is None:
-            continue
-        ranking = ranked(entry.name, reply.hits, asked=reply.asked, weight=entry.weight, floor=entry.floor)
-        if reply.asked:
-            asked.append(Asked(entry.name, entry.weight, reply.ms, ranking.returned, ranking.floored))
-        if reply.failure is not None:
-            skipped.append(Skipped(entry.name, reply.failure))
-            continue
-        rankings.append(ranking)
-        searched.append(entry.name)
-        warnings += [Warned(entry.name, warning) for warning in reply.warnings]
-    hits = fuse(rankings, k=snapshot.federation.k, n_results=n_results)
-    took_ms = (time.monotonic() - started) * 1000
-    return Packet(
-        query, hits, tuple(searched), tuple(skipped), tuple(warnings), snapshot.federation.k, tuple(asked), took_ms
-    )

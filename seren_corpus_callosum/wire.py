@@ -11,7 +11,7 @@ from marshmallow import EXCLUDE, Schema, ValidationError, fields
 from . import settings
 from .errors import BadRequest, Invalid, Problem, SettingError
 from .hits import Json, Packet
-from .service import Row
+from .snapshot import Row
 
 CALLOSUM_HOP = re.compile(r"1\.1 callosum-[A-Za-z0-9._-]{1,64}")
 HOPS_READ = 16  # more entries of a Via header than this change nothing

@@ -1,0 +1,94 @@
+"""Edits of the overlay's list of stores, made under its lock; and what goes with them into the OS keychain."""
+
+import re
+from collections.abc import Mapping
+
+from . import settings, tokens
+from .binding import STORE_ROWS, shown_name
+from .errors import Duplicate, Invalid, NotFound, SettingError
+from .hits import Json
+
+KEYCHAIN_SERVICE = "seren-corpus-callosum"
+CHANGED_FIELDS = ("weight", "floor", "enabled", "timeout_s")
+
+Entries = list[dict[str, Json]]
+
+
+class Addition:
+    """One entry to be added; its token goes to the keychain where one works."""
+
+    def __init__(self, entry: Mapping[str, Json], name: str, instance_id: str) -> None:
+        self._entry = {key: value for key, value in entry.items() if value is not None} | {"name": name}
+        self._name = name
+        self._username = f"{instance_id}/{name}"
+        self._in_keychain = False
+
+    def edit(self, entries: Entries) -> None:
+        """Append the entry; raises Duplicate."""
+        if any(_named(entries, self._name)):
+            raise Duplicate(f"there is a store {self._name!r} already; remove it first or choose another name")
+        token = self._entry.get("token")
+        # Only after the look for a duplicate: a keychain entry of this name would be that store's.
+        if token and tokens.keychain_save(KEYCHAIN_SERVICE, self._username, str(token).strip()):
+            self._in_keychain = True
+            del self._entry["token"]
+            self._entry["token_keyring"] = f"{KEYCHAIN_SERVICE}/{self._username}"
+        entries.append(self._entry)
+
+    def undo(self) -> None:
+        """Take the token back out of the keychain: the entry was not saved."""
+        if self._in_keychain:
+            tokens.keychain_delete(KEYCHAIN_SERVICE, self._username)
+
+
+def change(entries: Entries, name: str, values: Mapping[str, Json]) -> None:
+    """Set values of the entry of this name, None takes one away; raises NotFound."""
+    found = _named(entries, name)
+    if not found:
+        raise unknown(name)
+    for key, value in values.items():
+        if value is None:
+            found[0].pop(key, None)
+        else:
+            found[0][key] = value
+
+
+def remove(entries: Entries, name: str) -> Entries:
+    """Take away every entry of this name and return them."""
+    gone = _named(entries, name)
+    entries[:] = [entry for entry in entries if not any(entry is one for one in gone)]
+    return gone
+
+
+def forget_token(entry: Mapping[str, Json], name: str) -> None:
+    """Delete the keychain entry that adding this store made; one that a person pointed to stays."""
+    made = re.fullmatch(rf"{KEYCHAIN_SERVICE}/([^/]+/{re.escape(name)})", str(entry.get("token_keyring")))
+    if made:
+        tokens.keychain_delete(KEYCHAIN_SERVICE, made[1])
+
+
+def unknown(name: str) -> NotFound:
+    return NotFound(f"there is no store {name!r}; GET /stores lists them")
+
+
+def _named(entries: Entries, name: str) -> Entries:
+    return [entry for index, entry in enumerate(entries) if shown_name(entry, index, managed=True) == name]
+
+
+def checked_changes(changes: Mapping[str, Json]) -> dict[str, Json]:
+    """The values to set, None for the default; Invalid names each field that is wrong or cannot be changed."""
+    errors: dict[str, list[str]] = {}
+    values: dict[str, Json] = {}
+    for key, value in changes.items():
+        if key not in CHANGED_FIELDS:
+            errors[str(key)] = [f"cannot be changed here (can be: {', '.join(CHANGED_FIELDS)})"]
+        elif value is None:
+            values[key] = None
+        else:
+            try:
+                values[key] = STORE_ROWS[key].kind.check(value)
+            except SettingError as exc:
+                errors[key] = [f"expected {exc}, found {settings.described(value)}"]
+    if errors:
+        raise Invalid("the change has faults", errors=errors)
+    return values
