@@ -22,10 +22,11 @@ import trustme
 from tests.support import scripts
 from tests.support.checks import REPO, problem, require, strict_json
 from tests.support.goodstore import GoodStore, sample_hits
-from tests.support.net import unconnectable
+from tests.support.net import free_port, unconnectable
 from tests.support.process import ServerProcess, clean_environment
 from tests.support.rawstore import Connection, RawStore, Script
 from tests.support.realstores import RealStore
+from tests.support.service import Service, run_command
 
 QUERY = {"query": "hull", "n_results": 3}
 
@@ -330,8 +331,6 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 
 def test_a_server_process_is_awaited_stopped_and_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.net import free_port
-
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     port = free_port()
     command = [sys.executable, "-c", SERVER, str(port)]
@@ -349,6 +348,30 @@ def test_a_server_that_dies_says_its_last_words(tmp_path: Path) -> None:
     server = ServerProcess(command, tmp_path, 1, clean_environment(tmp_path / "home"))
     with pytest.raises(AssertionError, match="status 1 before it was ready:\nno such key: sotres"):
         server.start()
+
+
+def test_the_service_starts_as_a_user_would_start_it(
+    service: Callable[..., Service], good_store: Callable[..., GoodStore]
+) -> None:
+    store = good_store("seren_loci", [{"id": "a", "key": "hull.colour", "value": "green"}])
+    store_url = store.url
+    one = service(f"federation: {{stores: [{{name: facts, type: seren_loci, url: '{store_url}'}}]}}")
+    assert [hit["id"] for hit in one.search("hull", n_results=3)["hits"]] == ["a"]
+    assert store.searches[0].json["query"] == "hull"
+    assert one.request("GET", "/health").json()["ok"] is True
+    assert (one.stop(), one.running) == (0, False)
+    one.start()
+    assert problem(one.request("GET", "/nowhere"), 404)
+    one.kill()
+
+
+def test_a_service_that_refuses_to_start_says_why(service: Callable[..., Service]) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)status 78 before it was ready:.*prot"):
+        service("server: {prot: 7423}")
+
+
+def test_commands_run_to_their_end(tmp_path: Path) -> None:
+    assert "Usage" in run_command(tmp_path, "--help").stdout
 
 
 @pytest.mark.parametrize("variable", ["SEREN_SCC_PORT", "HTTPS_PROXY", "no_proxy", "NETRC"])
