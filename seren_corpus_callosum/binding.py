@@ -1,7 +1,7 @@
 """One store entry, of the file, the overlay or a request, to one usable Store, or to every reason why not."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +40,13 @@ def bind_all(
     *,
     managed: bool,
     taken: Mapping[str, str] | None = None,
+    bind_one: Callable[[Mapping[Any, Json]], Store] | None = None,
 ) -> list[Store | Unbound]:
     """Each entry as a usable Store or as an Unbound with the reason, in order; of one name the first wins.
 
-    `taken` maps names that are not to be had to the reason why.
+    `taken` maps names that are not to be had to the reason why; `bind_one` stands for `bind`.
     """
+    bind_one = bind_one or (lambda entry: bind(entry, environ, managed=managed))
     bound: list[Store | Unbound] = []
     names = dict(taken or {})
     for index, entry in enumerate(entries):
@@ -55,7 +57,7 @@ def bind_all(
         try:
             if not isinstance(entry, Mapping):
                 raise Invalid("", errors={"": [f"expected a mapping, found {settings.described(entry)}"]})
-            bound.append(bind(entry, environ, managed=managed))
+            bound.append(bind_one(entry))
         except (Invalid, BadRequest) as exc:
             bound.append(_unbound(name, one_line(exc), entry, managed))
         names[name] = "an earlier entry has this name"

@@ -1,17 +1,50 @@
 """Edits of the overlay's list of stores, made under its lock; and what goes with them into the OS keychain."""
 
+import json
 import re
-from collections.abc import Mapping
+import secrets
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import settings, tokens
-from .binding import STORE_ROWS, shown_name
-from .errors import Duplicate, Invalid, NotFound, SettingError
+from .binding import STORE_ROWS, Unbound, bind, bind_all, shown_name
+from .errors import BadRequest, Duplicate, Invalid, NotFound, SettingError
 from .hits import Json
+from .stores import Store
 
 KEYCHAIN_SERVICE = "seren-corpus-callosum"
 CHANGED_FIELDS = ("weight", "floor", "enabled", "timeout_s")
 
 Entries = list[dict[str, Json]]
+
+
+class Bindings:
+    """The overlay's entries as bound: each once, however often the file changes, since its token may cost a while."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._known: dict[str, Store | Invalid | BadRequest] = {}
+
+    def all(self, entries: Sequence[Mapping[str, Json]], taken: Mapping[str, str]) -> list[Store | Unbound]:
+        """Every entry in order, as bind_all gives them; what is not among them is forgotten."""
+        before, self._known = self._known, {}
+
+        def bind_one(entry: Mapping[Any, Json]) -> Store:
+            key = json.dumps(entry, sort_keys=True)
+            found = before.get(key) or self._bound(entry)
+            self._known[key] = found
+            if not isinstance(found, Store):
+                raise found.with_traceback(None)
+            return found
+
+        return bind_all(entries, self._environ, managed=True, taken=taken, bind_one=bind_one)
+
+    def _bound(self, entry: Mapping[Any, Json]) -> Store | Invalid | BadRequest:
+        try:
+            return bind(entry, self._environ, managed=True)
+        except (Invalid, BadRequest) as exc:
+            return exc
 
 
 class Addition:
@@ -20,7 +53,9 @@ class Addition:
     def __init__(self, entry: Mapping[str, Json], name: str, instance_id: str) -> None:
         self._entry = {key: value for key, value in entry.items() if value is not None} | {"name": name}
         self._name = name
-        self._username = f"{instance_id}/{name}"
+        # Never a used one: the removal of an earlier store of this name may still be under way in another process,
+        # and a reference that comes back would pass for the token that was resolved before.
+        self._username = f"{instance_id}/{name}/{secrets.token_hex(4)}"
         self._in_keychain = False
 
     def edit(self, entries: Entries) -> None:
@@ -28,7 +63,6 @@ class Addition:
         if any(_named(entries, self._name)):
             raise Duplicate(f"there is a store {self._name!r} already; remove it first or choose another name")
         token = self._entry.get("token")
-        # Only after the look for a duplicate: a keychain entry of this name would be that store's.
         if token and tokens.keychain_save(KEYCHAIN_SERVICE, self._username, str(token).strip()):
             self._in_keychain = True
             del self._entry["token"]
@@ -54,17 +88,24 @@ def change(entries: Entries, name: str, values: Mapping[str, Json]) -> None:
 
 
 def remove(entries: Entries, name: str) -> Entries:
-    """Take away every entry of this name and return them."""
+    """Take away every entry of this name and return them; raises NotFound."""
     gone = _named(entries, name)
+    if not gone:
+        raise unknown(name)
     entries[:] = [entry for entry in entries if not any(entry is one for one in gone)]
     return gone
 
 
 def forget_token(entry: Mapping[str, Json], name: str) -> None:
     """Delete the keychain entry that adding this store made; one that a person pointed to stays."""
-    made = re.fullmatch(rf"{KEYCHAIN_SERVICE}/([^/]+/{re.escape(name)})", str(entry.get("token_keyring")))
+    made = re.fullmatch(rf"{KEYCHAIN_SERVICE}/([^/]+/{re.escape(name)}/[0-9a-f]{{8}})", str(entry.get("token_keyring")))
     if made:
         tokens.keychain_delete(KEYCHAIN_SERVICE, made[1])
+
+
+def canonical(name: str) -> str:
+    """A name as the roster holds it: a URL or a terminal may spell the same name decomposed."""
+    return unicodedata.normalize("NFC", name)
 
 
 def unknown(name: str) -> NotFound:

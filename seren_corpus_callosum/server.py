@@ -34,18 +34,22 @@ _lane = threading.local()  # .full: this request came when the queue of the slow
 
 
 class Lanes(ThreadedTaskDispatcher):
-    """waitress's task dispatcher: GET is quick, everything else may wait on a store and goes to the slow lane."""
+    """waitress's task dispatcher: GET is quick, changes of the roster may wait for the overlay's lock, the rest for a
+    store; none of the three holds another up."""
 
     def __init__(self, threads: int) -> None:
         super().__init__()
         self.quick = _lane_of(QUICK_THREADS)
         self.slow = _lane_of(threads)
+        self.changes = _lane_of(threads)
         self.slow_room = threads * QUEUE_PER_THREAD
 
     def add_task(self, channel: Any) -> None:
         requested = channel.requests[0]
         if requested.error or requested.command in ("GET", "HEAD", "OPTIONS"):
             self.quick.add_task(channel)
+        elif requested.path.startswith("/stores"):
+            self.changes.add_task(channel)
         elif len(self.slow.queue) < self.slow_room:
             self.slow.add_task(channel)
         else:
@@ -55,7 +59,7 @@ class Lanes(ThreadedTaskDispatcher):
         """waitress's own setting has no say here."""
 
     def shutdown(self, cancel_pending: bool = True, timeout: int = 5) -> bool:
-        ended = [lane.shutdown(cancel_pending, timeout) for lane in (self.quick, self.slow)]
+        ended = [lane.shutdown(cancel_pending, timeout) for lane in (self.quick, self.slow, self.changes)]
         return all(ended)
 
 

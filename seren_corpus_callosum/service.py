@@ -1,6 +1,5 @@
 """Callosum, the in-process API: one frozen snapshot, read once by each search and replaced whole by each change."""
 
-import json
 import logging
 import os
 import threading
@@ -13,13 +12,13 @@ from types import TracebackType
 from typing import Any
 
 from . import settings
-from .binding import Unbound, bind, bind_all, nearest
+from .binding import bind, nearest
 from .config import Config, load
-from .errors import BadRequest, Duplicate, Invalid, SettingError, Unavailable
-from .fan import Ask, Fan, StoreClient
+from .errors import BadRequest, Duplicate, Invalid, NotFound, SettingError, Unavailable
+from .fan import Ask, Fan, StoreClient, Tally
 from .hits import Json, Packet, StoreReply
 from .overlay import Overlay
-from .roster import Addition, change, checked_changes, forget_token, remove, unknown
+from .roster import Addition, Bindings, canonical, change, checked_changes, forget_token, remove, unknown
 from .settings import Federation
 from .snapshot import Row, Snapshot, looped, packet
 from .stores import Store
@@ -56,7 +55,7 @@ class Callosum:
         self._fan = Fan()
         self._overlay = Overlay(config.overlay, lock_timeout_s=LOCK_TIMEOUT_S)
         self._lock = threading.Lock()  # one change of the snapshot at a time
-        self._bound: dict[str, Store | Unbound] = {}  # overlay entries as bound: a token is resolved once
+        self._bindings = Bindings(self._environ)
         self._closing = False
         self._idle = threading.Condition()
         self._running = 0
@@ -126,7 +125,7 @@ class Callosum:
 
     def row(self, name: str) -> Row:
         """One line of the roster; of two with one name the one that is in use. Raises NotFound."""
-        return self._current().row(name)
+        return self._current().row(canonical(name))
 
     @property
     def federation(self) -> Federation:
@@ -137,9 +136,9 @@ class Callosum:
         """What is wrong with the overlay, or None."""
         return self._current().damage
 
-    def check(self, entry: Mapping[str, Json]) -> Check:
+    def check(self, entry: Mapping[str, Json], *, pointers: bool = False) -> Check:
         """Ask a candidate store one live query, without adding it; raises Invalid or BadRequest for the entry."""
-        store = self._candidate(entry, POINTERS)
+        store = self._candidate(entry, pointers)
         client = StoreClient(threads=1, trust=self._trust)
         try:
             return self._checked([(store, client)])[0]
@@ -167,8 +166,8 @@ class Callosum:
         Its token goes to the OS keychain where one works, else into the overlay. `pointers` allows token_env and
         token_keyring. Raises Invalid, BadRequest (unknown type), Duplicate, NotSaved: then nothing has changed.
         """
-        store = self._candidate(entry, POINTERS if pointers else ())
-        if self._base_entry(store.name) is not None:
+        store = self._candidate(entry, pointers)
+        if any(entry.name == store.name for entry in self.config.stores):
             raise Duplicate(f"the name {store.name!r} is taken by a store of {self.config.file_name}; choose another")
         addition = Addition(entry, store.name, self.config.instance_id)
         try:
@@ -177,45 +176,48 @@ class Callosum:
             addition.undo()
             raise
         self._rebuild()
-        return self.row(store.name)
+        try:
+            return self.row(store.name)
+        except NotFound:  # another process has removed it already; it was added all the same
+            return Row(store, Tally())
 
     def change_store(self, name: str, changes: Mapping[str, Json]) -> Row:
         """Set weight, floor, enabled or timeout_s of a managed store; None resets one to its default.
 
         Raises Invalid, NotFound, BadRequest (a base store), NotSaved: then nothing has changed.
         """
-        values = checked_changes(changes)
-        self._refuse_base(name, "change")
+        name, values = canonical(name), checked_changes(changes)
+        self._refuse_base(name, "change", hidden_too=True)
         self._overlay.change(lambda entries: change(entries, name, values))
         self._rebuild()
         return self.row(name)
 
-    def remove_store(self, name: str) -> None:
-        """Remove a managed store, its keychain entry with it. Raises NotFound, BadRequest (a base store), NotSaved."""
+    def remove_store(self, name: str) -> str:
+        """Remove a managed store, its keychain entry with it, and return its name.
 
-        def edit(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
-            gone = remove(entries, name)
-            if not gone:
-                self._refuse_base(name, "remove")
-                raise unknown(name)
-            return gone
-
-        for entry in self._overlay.change(edit):
+        Raises NotFound, BadRequest (a base store), NotSaved: then nothing has changed.
+        """
+        name = canonical(name)
+        self._refuse_base(name, "remove")
+        gone = self._overlay.change(lambda entries: remove(entries, name))
+        for entry in gone:
             forget_token(entry, name)
         self._rebuild()
+        return name
 
-    def _candidate(self, entry: Mapping[str, Json], pointers: Sequence[str]) -> Store:
-        known = (*ADDED_FIELDS, *pointers)
+    def _candidate(self, entry: Mapping[str, Json], pointers: bool) -> Store:
+        known = (*ADDED_FIELDS, *POINTERS) if pointers else ADDED_FIELDS
         unknown = {str(key): [f"unknown field{nearest(key, known)}"] for key in entry if key not in known}
         if unknown:
             raise Invalid("the store has fields that are not taken here", errors=unknown)
         return bind(entry, self._environ, managed=True, strict=True)
 
-    def _base_entry(self, name: str) -> Store | Unbound | None:
-        return next((e for e in self.config.stores if e.name == name), None)
-
-    def _refuse_base(self, name: str, verb: str) -> None:
-        if self._base_entry(name) is not None:
+    def _refuse_base(self, name: str, verb: str, *, hidden_too: bool = False) -> None:
+        """Raise what a change of this name is answered with before the overlay is locked: NotFound, BadRequest."""
+        named = [entry for entry in self._current().entries if entry.name == name]
+        if not named:
+            raise unknown(name)
+        if not named[0].managed and (hidden_too or not any(entry.managed for entry in named)):
             where = f"the entry {name!r} under federation.stores in {self.config.file_name}"
             raise BadRequest(f"this store is declared in the config file; {verb} {where} and restart")
 
@@ -234,7 +236,7 @@ class Callosum:
             roster = self._overlay.read()
             hidden = f"hidden by the store of this name in {self.config.file_name}"
             taken = {entry.name: hidden for entry in self.config.stores}
-            entries = (*self.config.stores, *self._managed(roster.entries, taken))
+            entries = (*self.config.stores, *self._bindings.all(roster.entries, taken))
             clients = {entry.name: self._client(entry, before) for entry in entries if isinstance(entry, Store)}
             self._snapshot = Snapshot(before.federation, entries, clients, roster.damage)
         if roster.damage and roster.damage != before.damage:
@@ -243,18 +245,6 @@ class Callosum:
         for client in before.clients.values():
             if id(client) not in kept:
                 client.close()
-
-    def _managed(self, entries: Sequence[Mapping[str, Json]], taken: Mapping[str, str]) -> list[Store | Unbound]:
-        """The overlay's entries, bound anew only where they changed: binding may ask the keychain."""
-        keys = [json.dumps(entry, sort_keys=True, default=str) for entry in entries]
-        fresh = [entry for key, entry in zip(keys, entries, strict=True) if key not in self._bound]
-        if fresh or len(set(keys)) < len(keys) or any(entry.get("name") in taken for entry in entries):
-            bound = bind_all(entries, self._environ, managed=True, taken=taken)
-            bound = [self._bound.get(key, entry) for key, entry in zip(keys, bound, strict=True)]
-        else:
-            bound = [self._bound[key] for key in keys]
-        self._bound = {key: entry for key, entry in zip(keys, bound, strict=True) if _is_settled(entry)}
-        return bound
 
     def _client(self, store: Store, before: Snapshot) -> StoreClient:
         """The client of the same address where there is one: its connections and its tally go on."""
@@ -283,10 +273,6 @@ class Callosum:
 def _connection(store: Store) -> tuple[Any, ...]:
     token = store.token.value if store.token else None
     return store.type, store.search_url, token, store.credentials, store.proxy, store.managed
-
-
-def _is_settled(entry: Store | Unbound) -> bool:
-    return isinstance(entry, Store) or not entry.duplicate
 
 
 def _checked_search(query: Json, n_results: Json, timeout_s: Json) -> int | None:

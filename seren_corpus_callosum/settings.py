@@ -97,7 +97,7 @@ class Flag:
 @dataclass(frozen=True, slots=True)
 class Text:
     expected: str = "text"
-    pattern: str = r"[^\x00-\x1f\x7f]*"
+    pattern: str = r"[^\x00-\x1f\x7f\ud800-\udfff]*"
 
     def check(self, value: Json) -> str:
         if type(value) is not str or not re.fullmatch(self.pattern, value):

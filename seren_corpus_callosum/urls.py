@@ -13,7 +13,8 @@ METADATA = frozenset(
     ipaddress.ip_address(text)
     for text in ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16")
 )
-NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# IPv6 ranges whose last 32 bits are an IPv4 address: compatible, translated (SIIT), NAT64 and its local prefix.
+CARRIERS = tuple(ipaddress.IPv6Network(text) for text in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ def parse(text: str) -> StoreUrl:
             raise SettingError("a URL with a valid IPv6 address in brackets") from None
     elif not re.fullmatch(rb"[A-Za-z0-9._-]+", host_ascii):
         raise SettingError("a URL whose host is a name or an IP address")
+    else:
+        host = host_ascii.decode()  # full-width digits spell an address too, as the resolver reads them
     if parts.query or parts.fragment:
         raise SettingError("a URL without ? or #")
     netloc = parts.netloc.rpartition("@")[2]
@@ -78,7 +81,7 @@ def is_forbidden(address: str) -> bool:
         return False
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo or (None, None))[1]
-        if inner is None and (ip in NAT64 or int(ip) >> 32 == 0):
+        if inner is None and any(ip in carrier for carrier in CARRIERS):
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None and is_forbidden(str(inner)):
             return True

@@ -144,9 +144,8 @@ class _Face:
             "mcp": importlib.util.find_spec("mcp") is not None,
         }
         if self.rules.token is None:
-            body["skipped"] = [
-                {"name": row.entry.name, "reason": row.entry.reason} for row in roster if isinstance(row.entry, Unbound)
-            ]
+            unusable = [row.entry for row in roster if isinstance(row.entry, Unbound) and not row.entry.duplicate]
+            body["skipped"] = [{"name": entry.name, "reason": entry.reason} for entry in unusable]
         return answer(body)
 
     def health(self) -> Response:
@@ -202,8 +201,7 @@ class _Face:
 
     def remove_store(self, name: str) -> Response:
         _no_snapshots(name)
-        self.callosum.remove_store(name)
-        return answer({"removed": name})
+        return answer({"removed": self.callosum.remove_store(name)})
 
     # Around every view
 
