@@ -265,12 +265,14 @@ def add_store(
         entry["enabled"] = False
     if token_stdin:
         entry["token"] = sys.stdin.readline().strip()
+        if not entry["token"]:
+            raise Invalid("not added: standard input held no token")
     if options:
         pairs = [option.partition("=") for option in options]
         entry["options"] = {key: _option_value(value) for key, _, value in pairs}
     with Callosum(load(context.obj)) as callosum:
         if check_first:
-            result = callosum.check(entry)
+            result = callosum.check(entry, pointers=True)
             if not result.ok:
                 raise Invalid(f"not added: {result.reason}")
         row = callosum.add_store(entry, pointers=True)
@@ -283,5 +285,4 @@ def add_store(
 def remove_store(context: click.Context, name: str) -> None:
     """Remove a store of the overlay, its keychain entry with it."""
     with Callosum(load(context.obj)) as callosum:
-        callosum.remove_store(name)
-    click.echo(f"removed {console.plain(name)}")
+        click.echo(f"removed {console.plain(callosum.remove_store(name))}")
