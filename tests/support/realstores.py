@@ -91,7 +91,7 @@ def home_of_real_stores() -> Path:
 def python_of(name: str) -> Path:
     """The interpreter of one store's environment; skips, or fails with CI=true, where there is none."""
     python = home_of_real_stores() / name / "bin" / "python"
-    require(python.exists(), f"a real seren-{name} (.ci/real_stores.sh makes it)")
+    require(os.access(python, os.X_OK), f"a real seren-{name} (.ci/real_stores.sh makes it)")
     return python
 
 
@@ -108,7 +108,7 @@ def running_memory(folder: Path) -> Iterator[RealStore]:
     """A seren-memory that holds EPISODES; its embedder is linked into a home of its own."""
     python = python_of("memory")
     cached = home_of_real_stores() / "home" / EMBEDDER
-    require((cached / "model.onnx").exists(), "the embedder of seren-memory (.ci/real_stores.sh lays it)")
+    require(os.access(cached / "model.onnx", os.R_OK), "the embedder of seren-memory (.ci/real_stores.sh lays it)")
     link = folder / "home" / EMBEDDER
     link.parent.mkdir(parents=True)
     link.symlink_to(cached.resolve(), target_is_directory=True)
