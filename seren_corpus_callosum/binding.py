@@ -168,9 +168,6 @@ def _given(entry: Mapping[Any, Json], errors: dict[str, list[str]]) -> dict[str,
         if name in given:
             errors.setdefault(name, []).append(f"given twice, as {name} and as {key}; keep one")
         given[name] = value
-    if "options" in given and not isinstance(given["options"], Mapping):
-        found = settings.described(given["options"])
-        errors.setdefault("options", []).append(f"expected {settings.Options.expected}, found {found}")
     return given
 
 

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -184,9 +184,11 @@ class StoreClient:
 def _ask_store(transport: Transport, store: Store, ask: Ask, call: Call) -> Mapped:
     try:
         body = store.adapter.body(ask.query, store.asked_for(ask.wanted), store.options, call.left_s())
-        return store.adapter.read(decode(transport.search(call, body, ask.via)))
+        return Mapped(*store.adapter.read(decode(transport.search(call, body, ask.via))))
     except Exception as exc:  # noqa: BLE001 - an adapter may be anybody's: what it raises costs its own store only
         raise store_error(exc, call) from None
+    finally:
+        call.done_at = time.monotonic()
 
 
 @dataclass(slots=True)
@@ -233,14 +235,16 @@ class Fan:
                 if admission is Admission.TRY:
                     call = Call(own_s, managed=store.managed)
                     self._try(_Job(store, client, call, True), replace(ask, limit_s=None))
-            # The earliest deadline first: waiting for a later one would let it pass unnoticed.
-            for job in sorted(jobs, key=lambda job: job.call.deadline):
+            self._wait(jobs)
+            for job in jobs:
                 replies[job.store.name] = self._ended(job, ask, started, suspend_after)
         finally:
             for job in jobs:
                 if job.future is not None and not job.future.done():
                     job.call.abort()
                     job.future.cancel()
+            with self._lock:
+                self._calls.difference_update(job.call for job in jobs)
         return [replies[store.name] for store, _ in members]
 
     def stop(self) -> None:
@@ -264,29 +268,32 @@ class Fan:
                 job.error = StoreError("unreachable", "it was removed, or the service is stopping")
         return job
 
-    def _waited(self, job: _Job) -> Mapped:
-        try:
-            if job.future is None:
-                raise job.error or job.call.timed_out()
-            return job.future.result(timeout=max(0.0, job.call.left_s()))
-        except TimeoutError:
-            job.call.abort()
-            if job.future is not None:
-                job.future.cancel()
-            raise job.call.ended_by or job.call.timed_out() from None
-        except CancelledError:
-            raise job.call.ended_by or job.call.timed_out() from None
-        finally:
-            with self._lock:
-                self._calls.discard(job.call)
+    def _wait(self, jobs: Sequence[_Job]) -> None:
+        """Wait until every call is done or aborted, each at its own deadline."""
+        waiting = {job.future: job.call for job in jobs if job.future is not None}
+        while waiting:
+            left_s = min(call.left_s() for call in waiting.values())
+            # One wait for all: woken for each reply, this thread would fight the workers for the interpreter.
+            wait(waiting, timeout=max(0.0, left_s))
+            for future in [future for future in waiting if future.done()]:
+                del waiting[future]
+            for future in [future for future, call in waiting.items() if call.left_s() <= 0]:
+                waiting.pop(future).abort()
+                future.cancel()
+
+    @staticmethod
+    def _outcome(job: _Job) -> Mapped:
+        if job.future is None or not job.future.done() or job.future.cancelled():
+            raise job.error or job.call.ended_by or job.call.timed_out()
+        return job.future.result()
 
     def _ended(self, job: _Job, ask: Ask, started: float, suspend_after: int) -> StoreReply:
         store, failure, mapped = job.store, None, Mapped((), ())
         try:
-            mapped = self._waited(job)
+            mapped = self._outcome(job)
         except StoreError as exc:
             failure = _failed(store, exc)
-        ms = (time.monotonic() - started) * 1000
+        ms = ((job.call.done_at or time.monotonic()) - started) * 1000
         late = failure is not None and failure.kind == "timeout"
         timed_out = None if late and not job.full else late
         job.client.health.count(ms, failure, timed_out=timed_out, suspend_after=suspend_after)

@@ -3,23 +3,20 @@
 The wire formats are those of the stores; what a field becomes here stands in docs/stores.md.
 """
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from .errors import KINDS, SettingError, StoreError
 from .hits import Hit, Json
 from .settings import Flag, Kind, StoreName, Text
 from .tokens import Token
+from .values import depth_fits, fraction_of, mapping_of, number_of, text_of
 
 ENTRY_POINT_GROUP = "seren_corpus_callosum.adapters"
-DEPTH_LIMIT = 100  # levels of nesting in a hit's metadata
 WARNINGS_LIMIT = 8  # warnings that one reply may cause
-TOO_DEEP: Mapping[str, Json] = MappingProxyType({})  # stands for metadata that was left out
+TOO_DEEP: dict[str, Json] = {}  # stands for metadata that was left out
 
 
 class Option(NamedTuple):
@@ -85,52 +82,25 @@ class Adapter:
         return next((name for name, key in SIGNATURES.items() if key in reply), None)
 
     def _hit_or_none(self, raw: Json) -> Hit | None:
-        if not isinstance(raw, Mapping):
+        if not isinstance(raw, dict):
             return None
         try:
             hit = self.hit(raw)
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
+        except Exception:  # noqa: BLE001 - an adapter may be anybody's, and nested data may exhaust the stack
+            return None
+        if not isinstance(hit, Hit) or not _is_sound(hit):
             return None
         # Serialising recurses from a deeper stack than parsing did: what is nested deeper could be read, not sent.
-        return hit if _depth_fits(hit.metadata) else replace(hit, metadata=TOO_DEEP)
+        return hit if depth_fits(hit.metadata) else replace(hit, metadata=TOO_DEEP)
 
 
-def _depth_fits(value: Json, room: int = DEPTH_LIMIT) -> bool:
-    if isinstance(value, Mapping):
-        return room > 0 and all(_depth_fits(v, room - 1) for v in value.values() if isinstance(v, (dict, list)))
-    if isinstance(value, list):
-        return room > 0 and all(_depth_fits(v, room - 1) for v in value if isinstance(v, (dict, list)))
-    return True
-
-
-def text_of(value: Json) -> str:
-    """Text as it is, null as nothing, anything else as its JSON: integers keep every digit."""
-    if type(value) is str:
-        return value
-    if value is None:
-        return ""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def number_of(value: Json) -> float | None:
-    """A finite number, or None: true/false and numbers given as text are none."""
-    if type(value) not in (int, float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def fraction_of(value: Json) -> float | None:
-    """A finite number in 0..1, or None."""
-    number = number_of(value)
-    return number if number is not None and 0.0 <= number <= 1.0 else None
-
-
-def mapping_of(value: Json) -> dict[str, Json]:
-    return value if isinstance(value, dict) else {}
+def _is_sound(hit: Hit) -> bool:
+    numbers = (hit.base_relevance, hit.native_score, hit.raw_distance)
+    return (
+        type(hit.id) is type(hit.content) is str
+        and isinstance(hit.metadata, Mapping)
+        and all(number is None or number_of(number) is not None for number in numbers)
+    )
 
 
 SEARCH_PATH = Option(Text("a path that starts with /", r"/[!-~]*"), "/search", "path of the store's search")

@@ -10,7 +10,6 @@ import re
 import ssl
 import threading
 from collections.abc import Sequence
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,10 +55,12 @@ class Trust:
 class _Adapter(requests.adapters.HTTPAdapter):
     """requests' adapter over abortable connections, for the one address of one store."""
 
-    def __init__(self, url: str, size: int, trust: Trust) -> None:
+    def __init__(self, url: str, size: int, trust: Trust, proxy: str | None) -> None:
         parts = urlsplit(url)
-        self._host = {"scheme": parts.scheme, "host": parts.hostname, "port": parts.port}
+        self._host: dict[str, Any] = {"scheme": parts.scheme, "host": parts.hostname, "port": parts.port}
         self._trust = trust
+        self._proxy = proxy
+        self._pool: urllib3.HTTPConnectionPool | None = None
         super().__init__(pool_connections=1, pool_maxsize=size)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **kwargs: Any) -> None:
@@ -73,17 +74,29 @@ class _Adapter(requests.adapters.HTTPAdapter):
         manager.pool_classes_by_scheme = POOLS
         return manager
 
-    def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> tuple[Any, Any]:
-        secure = self._host["scheme"] == "https"
-        return self._host, {"ssl_context": self._trust.context()} if secure else {}
+    def get_connection_with_tls_context(
+        self, request: Any, verify: Any, proxies: Any = None, cert: Any = None
+    ) -> urllib3.HTTPConnectionPool:
+        """The one pool of the one address, looked up once: requests would build its key anew for each call."""
+        if self._pool is None:
+            manager = self.proxy_manager_for(self._proxy) if self._proxy else self.poolmanager
+            context = {"ssl_context": self._trust.context()} if self._host["scheme"] == "https" else {}
+            self._pool = manager.connection_from_host(**self._host, pool_kwargs=context)
+        return self._pool
+
+    def request_url(self, request: Any, proxies: Any) -> str:
+        """The path, or the whole URL where a proxy is to fetch it."""
+        return str(request.url if self._proxy and self._host["scheme"] == "http" else request.path_url)
 
     def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
         """The context that the pool was made with decides."""
 
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: Any) -> None:
-        """None: requests would read a redirect's whole body, uncapped, to find out where it leads."""
+    def build_response(self, req: Any, resp: Any) -> requests.Response:
+        """Status and body: cookies, history and encodings are for nobody here."""
+        response = requests.Response()
+        response.status_code = resp.status
+        response.raw = resp
+        return response
 
 
 class Transport:
@@ -91,11 +104,12 @@ class Transport:
 
     def __init__(self, store: Store, *, connections: int, trust: Trust) -> None:
         self._managed = store.managed
-        self._proxies = {"http": store.proxy, "https": store.proxy} if store.proxy else {}
-        self._session = _Session()
+        # The session prepares; what it would do around sending (cookies, redirects, hooks) is left out on purpose:
+        # its adapter does none of it.
+        self._session = requests.Session()
         self._session.trust_env = False
-        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        self._session.mount("", _Adapter(store.url, connections, trust))
+        self._adapter = _Adapter(store.url, connections, trust, store.proxy)
+        self._session.mount("", self._adapter)
         request = requests.Request("POST", store.search_url, headers=_headers(store), data=b"{}")
         self._template = self._session.prepare_request(request)
         self._has_token = store.token is not None
@@ -130,9 +144,7 @@ class Transport:
         left_s = call.left_s()
         if left_s <= 0:
             raise call.timed_out()
-        response = self._session.send(
-            request, stream=True, timeout=left_s, allow_redirects=False, proxies=self._proxies
-        )
+        response = self._adapter.send(request, stream=True, timeout=left_s)
         try:
             self._check_status(response.status_code)
             body: bytes = response.raw.read(BODY_LIMIT_BYTES + 1, decode_content=True)
@@ -178,7 +190,7 @@ def _headers(store: Store) -> dict[str, str]:
 def decode(body: bytes) -> Json:
     """JSON from UTF-8 bytes, whatever a header said; numbers that are not finite become null."""
     try:
-        value = _DECODER.decode(body.decode("utf-8-sig"))
+        value = _parsed(body.decode("utf-8-sig"))
         return _mended(value) if _SURROGATE.search(body) else value
     except RecursionError:
         raise StoreError("bad_reply", "the answer is nested too deep") from None
@@ -188,12 +200,29 @@ def decode(body: bytes) -> Json:
         raise StoreError("bad_reply", f"the answer is not JSON in UTF-8, it {found}") from None
 
 
+def _parsed(text: str) -> Json:
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer with more digits than Python reads: it must not cost the other hits
+        return _PATIENT_DECODER.decode(text)
+
+
+def _whole(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
 def _finite(text: str) -> float | None:
     number = float(text)
     return number if math.isfinite(number) else None
 
 
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
+_PATIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite, parse_int=_whole)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 

@@ -1,9 +1,12 @@
 """What goes over the wire: marshmallow schemas for what people send and for what is sent, and the one serialiser."""
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from marshmallow import EXCLUDE, Schema, ValidationError, fields
@@ -44,6 +47,18 @@ class SearchRequest(Schema):
     timeout_s = Checked(settings.SECONDS, allow_none=True, load_default=None)
 
 
+class Body(Schema):
+    """The base of what is sent: attributes are read as they are, which halves the cost of a dump."""
+
+    def get_attribute(self, obj: Any, attr: str, default: Any) -> Any:
+        return _getter(attr)(obj)
+
+
+@cache
+def _getter(attr: str) -> Callable[[Any], Any]:
+    return attrgetter(attr)
+
+
 class Moment(fields.Field[datetime]):
     """ISO 8601 in UTC, or null."""
 
@@ -53,7 +68,7 @@ class Moment(fields.Field[datetime]):
         )
 
 
-class HitBody(Schema):
+class HitBody(Body):
     store = fields.String()
     id = fields.String(attribute="hit.id")
     content = fields.String(attribute="hit.content")
@@ -65,19 +80,19 @@ class HitBody(Schema):
     metadata = fields.Raw(attribute="hit.metadata")
 
 
-class SkippedBody(Schema):
+class SkippedBody(Body):
     name = fields.String()
     kind = fields.String(attribute="failure.kind")
     reason = fields.String(attribute="failure.reason")
     retry_at = Moment(attribute="failure.retry_at")
 
 
-class WarnedBody(Schema):
+class WarnedBody(Body):
     name = fields.String()
     reason = fields.String()
 
 
-class AskedBody(Schema):
+class AskedBody(Body):
     name = fields.String()
     weight = fields.Raw()
     ms = fields.Function(lambda asked: round(asked.ms, 1))
@@ -85,7 +100,7 @@ class AskedBody(Schema):
     floored = fields.Integer()
 
 
-class PacketBody(Schema):
+class PacketBody(Body):
     query = fields.String()
     hits = fields.List(fields.Nested(HitBody))
     stores_searched = fields.List(fields.String())
@@ -96,7 +111,7 @@ class PacketBody(Schema):
     took_ms = fields.Function(lambda packet: round(packet.took_ms, 1))
 
 
-class HealthBody(Schema):
+class HealthBody(Body):
     calls = fields.Integer()
     failures = fields.Integer()
     last_ms = fields.Function(lambda tally: _tenths(tally.last_ms))
@@ -106,7 +121,7 @@ class HealthBody(Schema):
     suspended_until = Moment()
 
 
-class StoreBody(Schema):
+class StoreBody(Body):
     name = fields.String(attribute="entry.name")
     type = fields.String(attribute="entry.type")
     url = fields.String(attribute="entry.url")
@@ -121,7 +136,7 @@ class StoreBody(Schema):
     health = fields.Nested(HealthBody, attribute="tally")
 
 
-class CheckBody(Schema):
+class CheckBody(Body):
     ok = fields.Boolean()
     ms = fields.Function(lambda check: _tenths(check.ms))
     hits = fields.Integer()
@@ -202,8 +217,25 @@ def now() -> str:
 
 
 def encode(body: Json) -> bytes:
-    """Strict JSON in UTF-8."""
+    """Strict JSON in UTF-8; what JSON cannot hold, which an adapter may bring, becomes text or null."""
+    try:
+        return _encoded(body)
+    except (TypeError, ValueError):
+        return _encoded(_plain(body))
+
+
+def _encoded(body: Json) -> bytes:
     return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
 class _NotJsonError(ValueError):
