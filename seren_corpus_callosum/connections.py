@@ -28,6 +28,7 @@ class Call:
         self.reused = False  # was sent over a kept-alive connection
         self.answered = False  # a byte of the answer has come
         self.ended_by: StoreError | None = None
+        self.done_at: float | None = None  # monotonic; when its answer was read
         self._lock = threading.Lock()
         self._handle: _Handle | None = None
 
