@@ -12,9 +12,9 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from . import console, settings, wire
+from . import console, init, logs, service_command, settings, wire
 from .binding import bind_all
-from .config import Config, load
+from .config import DEFAULT_FILE, Config, load
 from .connections import Call
 from .demo import SAMPLE_QUERY, SampleStores
 from .errors import CallosumError, ConfigError, Invalid, Problem, StoreError
@@ -39,7 +39,7 @@ def main() -> None:
         cli(standalone_mode=True)
     except ConfigError as exc:
         for fault in exc.faults:
-            click.echo(fault, err=True)
+            logs.last_words(fault)
         sys.exit(EX_CONFIG)
     except CallosumError as exc:
         _fail(_told(exc))
@@ -53,7 +53,7 @@ def _told(exc: CallosumError) -> str:
 
 
 def _fail(message: str, status: int = 1) -> NoReturn:
-    click.echo(f"seren-corpus-callosum: {console.plain(message)}", err=True)
+    logs.last_words(f"seren-corpus-callosum: {console.plain(message)}")
     sys.exit(status)
 
 
@@ -64,11 +64,14 @@ def config_option(command: F) -> F:
 
 @click.group(invoke_without_command=True)
 @config_option
+@click.option("--log-file", metavar="PATH", help="Log to this file, rotated at 10 MiB, not to standard error.")
 @click.version_option(package_name="seren-corpus-callosum", message="%(version)s")
 @click.pass_context
-def cli(context: click.Context, config_path: str | None) -> None:
+def cli(context: click.Context, config_path: str | None, log_file: str | None) -> None:
     """One query to many memory stores at once, one rank-fused list back. Without a command: serve."""
     context.obj = config_path
+    if log_file:
+        logs.to_file(log_file)
     if context.invoked_subcommand is None:
         serve(load(config_path))
 
@@ -77,18 +80,9 @@ def _config(context: click.Context, config_path: str | None) -> Config:
     return load(config_path or context.obj)
 
 
-def set_up_logging(config: Config) -> None:
-    logging.basicConfig(
-        level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
-    # Both write one line for each request or connection, some with addresses that hold credentials.
-    for name in ("urllib3", "waitress"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-
-
 def serve(config: Config) -> NoReturn:
     """Serve until signalled."""
-    set_up_logging(config)
+    logs.set_up(config.log_level)
     for warning in config.warnings:
         log.warning("%s", warning)
     host, port = config.server.host, config.server.port
@@ -99,6 +93,8 @@ def serve(config: Config) -> NoReturn:
             host,
             port,
         )
+    if not config.overlay.parent.is_dir():
+        log.warning("%s does not exist: no store can be added until it does", config.overlay.parent)
     callosum = Callosum(config)
     for row in callosum.roster():
         log.info("store %s (%s): %s", row.entry.name, row.entry.type, row.status)
@@ -189,7 +185,7 @@ def demo(once: bool) -> None:
         config = Config(
             server=settings_, stores=stores, overlay=Path(folder) / "runtime-stores.json", instance_id="demo"
         )
-        set_up_logging(replace(config, log_level="warning"))
+        logs.set_up("warning")
         with Callosum(config) as callosum:
             body = wire.packet_body(callosum.search(SAMPLE_QUERY, 6))
         click.echo(f"two sample stores: {samples.loci_url} (facts), {samples.memory_url} (episodes)")
@@ -207,6 +203,32 @@ def _free_server(config: Config) -> Server:
         return Server(Callosum(config))
     except OSError:
         return Server(Callosum(replace(config, server=replace(config.server, port=0))))
+
+
+@cli.command("init")
+@config_option
+@click.option("--token", "with_token", is_flag=True, help="Generate a token that callers must send.")
+@click.option("--force", is_flag=True, help="Replace an existing file, which is kept as .bak-<time>.")
+@click.pass_context
+def init_config(context: click.Context, config_path: str | None, with_token: bool, force: bool) -> None:
+    """Write a starter configuration that fans the SerenLoci and SerenMemory of this machine."""
+    logs.set_up("error")  # a store that does not answer yet is reported, not logged
+    path = Path(config_path or context.obj or DEFAULT_FILE)
+    token = init.new_token() if with_token else ""
+    aside = init.write_starter(path, token=token, force=force)
+    click.echo("\n".join(map(console.plain, init.report(path, aside, token, init.probe()))))
+
+
+@cli.command()
+@config_option
+@click.argument("action", type=click.Choice(service_command.ACTIONS))
+@click.option("--system", is_flag=True, help="A service of the machine, not of this account.")
+@click.pass_context
+def service(context: click.Context, config_path: str | None, action: str, system: bool) -> None:
+    """Install, remove, look at or print the service that starts this program at boot."""
+    status, told = service_command.carry_out(action, config_path or context.obj, system=system)
+    click.echo(told)
+    sys.exit(status)
 
 
 @cli.group()

@@ -36,15 +36,19 @@ def windows_plan(spec: ServiceSpec) -> Plan:
             "this account (the Credential Manager) nor sign in to proxies as this account.",
             f"The Task Scheduler restarts after every failure, each minute, after {EXIT_CONFIG} (a faulty "
             "configuration) too. The status command shows the last result.",
-            "The Task Scheduler keeps no output. To read why a start fails, run the command of the task in a terminal.",
+            f"What the service says, also why a start fails, is in {log_file(spec)}.",
             *((f"The Task Scheduler sets no variables; set these for the machine: {ignored}",) if ignored else ()),
         ),
         alternatives=nssm(spec) + "\n" + winsw(spec),
     )
 
 
+def log_file(spec: ServiceSpec) -> str:
+    return str(spec.folder / f"{spec.name}.log")
+
+
 def task_xml(spec: ServiceSpec) -> ElementTree.Element:
-    arguments = subprocess.list2cmdline(("-X", "utf8", *spec.arguments))
+    arguments = subprocess.list2cmdline(("-X", "utf8", *spec.arguments, "--log-file", log_file(spec)))
     tree: dict[str, object] = {
         "RegistrationInfo": {"Description": f"{DESCRIPTION}. {MARKER}", "URI": f"\\{spec.name}"},
         "Triggers": {"BootTrigger": {"Enabled": "true"}},
@@ -87,7 +91,7 @@ def xml_text(node: ElementTree.Element) -> str:
 
 def nssm(spec: ServiceSpec) -> str:
     """Return the commands for NSSM, for cmd.exe; the config goes by variable, as cmd.exe and NSSM quote differently."""
-    log = str(spec.folder / f"{spec.name}.log")
+    log = log_file(spec)
     variables = [f"{name}={value}" for name, value in {"SEREN_SCC_CONFIG": str(spec.config), **spec.variables}.items()]
     settings: tuple[Command, ...] = (
         ("AppParameters", "-X", "utf8", "-m", "seren_corpus_callosum"),

@@ -60,7 +60,7 @@ def test_the_system_unit_is_this_text():
         "RestartSec=5\n"
         "RestartPreventExitStatus=78\n"
         "KillMode=mixed\n"
-        "TimeoutStopSec=5\n"
+        "TimeoutStopSec=4\n"
         "NoNewPrivileges=yes\n"
         "\n"
         "[Install]\n"
@@ -186,7 +186,7 @@ def test_the_plist_says_what_the_unit_says(platform):
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ThrottleInterval": 30,
-        "ExitTimeOut": 5,
+        "ExitTimeOut": 4,
         "StandardOutPath": f"{folder}/{NAME}.log",
         "StandardErrorPath": f"{folder}/{NAME}.log",
     }
@@ -232,7 +232,8 @@ def test_the_task_has_this_structure():
         "Interval": "PT1M",
         "Count": "255",
         "Command": "C:\\Program Files\\Séren & Co <1>\\venv\\Scripts\\python.exe",
-        "Arguments": '-X utf8 -m seren_corpus_callosum -c "C:\\Program Files\\Séren & Co <1>\\c.yaml"',
+        "Arguments": '-X utf8 -m seren_corpus_callosum -c "C:\\Program Files\\Séren & Co <1>\\c.yaml"'
+        ' --log-file "C:\\Program Files\\Séren & Co <1>\\seren-corpus-callosum.log"',
         "WorkingDirectory": "C:\\Program Files\\Séren & Co <1>",
     }
     assert task.find(f"{TASK}Triggers/{TASK}BootTrigger/{TASK}Enabled") is not None
@@ -281,7 +282,7 @@ def test_print_shows_the_same_service_for_nssm():
         " PYTHONUTF8=1 PYTHONUNBUFFERED=1",
     ]
     assert "nssm set seren-corpus-callosum AppExit 78 Exit" in nssm
-    assert "nssm set seren-corpus-callosum AppStopMethodConsole 5000" in nssm
+    assert "nssm set seren-corpus-callosum AppStopMethodConsole 4000" in nssm
     assert 'nssm set seren-corpus-callosum AppStderr "C:\\Program Files\\Séren & Co\\seren-corpus-callosum.log"' in nssm
 
 
@@ -292,7 +293,7 @@ def test_print_shows_the_same_service_for_winsw():
     assert service.findtext("arguments") == (
         '-X utf8 -m seren_corpus_callosum -c "C:\\Program Files\\Séren & Co\\c.yaml"'
     )
-    assert service.findtext("stoptimeout") == "5 sec"
+    assert service.findtext("stoptimeout") == "4 sec"
     assert service.find("onfailure").attrib == {"action": "restart", "delay": "5 sec"}
     assert {"name": "PYTHONUTF8", "value": "1"} in [node.attrib for node in service.findall("env")]
 
