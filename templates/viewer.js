@@ -1,0 +1,145 @@
+// Tabs, the address, keys, the token, and the start.
+
+const TABS = ["search", "stores", "overview"];
+
+// The address: #q=...&n=... is a search, #stores and #overview are the tabs.
+
+function readAddress() {
+  const hash = location.hash.slice(1);
+  if (TABS.includes(hash)) return { tab: hash };
+  const terms = new URLSearchParams(hash);
+  const count = Number(terms.get("n"));
+  return { tab: "search", query: terms.get("q") ?? "", count: Number.isInteger(count) && count > 0 ? count : null };
+}
+
+function searchAddress(query, count) {
+  if (!query) return "search";
+  return new URLSearchParams(count === null ? { q: query } : { q: query, n: String(count) }).toString();
+}
+
+function go(hash) {
+  if (location.hash.slice(1) === hash) follow();
+  else location.hash = hash; // follow() comes with the event
+}
+
+function follow() {
+  const { tab, query, count } = readAddress();
+  showTab(tab);
+  if (tab !== "search" || query === undefined) return;
+  if (query) {
+    byId("query").value = query;
+    byId("count").value = count === null ? "" : String(count);
+    if (asked?.query !== query || asked?.count !== count) ask(query, count);
+  }
+}
+
+function showTab(chosen) {
+  for (const name of TABS) {
+    const tab = byId(`tab-${name}`);
+    tab.setAttribute("aria-selected", String(name === chosen));
+    tab.tabIndex = name === chosen ? 0 : -1;
+    byId(name).hidden = name !== chosen;
+  }
+  if (chosen === "overview") drawMerge();
+  if (chosen === "stores") refreshRoster();
+}
+
+for (const name of TABS) {
+  const tab = byId(`tab-${name}`);
+  tab.addEventListener("click", () => go(name === "search" && asked ? searchAddress(asked.query, asked.count) : name));
+  tab.addEventListener("keydown", (event) => {
+    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -TABS.indexOf(name), End: TABS.length - 1 - TABS.indexOf(name) };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    const next = byId(`tab-${TABS[(TABS.indexOf(name) + steps[event.key] + TABS.length) % TABS.length]}`);
+    next.focus();
+    next.click();
+  });
+}
+
+byId("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const query = byId("query").value;
+  const given = byId("count").value.trim();
+  if (!query.trim()) return byId("query").focus();
+  asked = null; // the same query again is asked again
+  return go(searchAddress(query, given === "" ? null : Number(given)));
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || byId("token").open) return;
+  const at = event.target;
+  const typing = at.isContentEditable || ["TEXTAREA", "SELECT"].includes(at.tagName) || (at.tagName === "INPUT" && at.type !== "checkbox");
+  if (event.key === "/" && !typing) {
+    event.preventDefault();
+    if (byId("search").hidden) byId("tab-search").click();
+    showTab("search");
+    byId("query").focus();
+    byId("query").select();
+  } else if (byId("search").hidden) {
+    return;
+  } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    if (!typing || at === byId("query")) walkHits(event);
+  } else if (event.key === "Escape") {
+    if (at !== byId("query")) closeHit();
+  }
+});
+
+byId("copy-markdown").replaceWith(copyButton("Copy as Markdown", () => asMarkdown(state.answer), "All hits as Markdown"));
+byId("copy-json").replaceWith(copyButton("Copy as JSON", () => shown(state.answer), "All hits as JSON"));
+byId("roster-refresh").addEventListener("click", () => refreshRoster());
+
+// The token
+
+function openToken(why = "") {
+  byId("token-why").textContent = why;
+  byId("token-clear").hidden = !keptToken();
+  byId("token-fault").textContent = "";
+  if (!byId("token").open) byId("token").showModal();
+  byId("token-text").focus();
+}
+
+function closeToken(text) {
+  byId("token-text").value = "";
+  byId("token").close();
+  say(text);
+  showTokenState();
+  const { query, count } = readAddress();
+  if (keptToken()) {
+    loadAbout();
+    if (query && !state.answer) ask(query, count);
+    else refreshRoster();
+  }
+}
+
+function showTokenState() {
+  byId("token-open").classList.toggle("set", Boolean(keptToken()));
+  byId("token-open").title = keptToken() ? "A token is kept in this browser" : "No token is kept in this browser";
+}
+
+byId("token-open").addEventListener("click", () => openToken());
+byId("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const token = byId("token-text").value.trim();
+  const odd = /[\u0000-\u001f\u007f]/.test(token);
+  byId("token-fault").textContent = !token ? "Enter a token, or clear the one that is kept." : odd ? "A token has no line breaks or other control characters." : "";
+  if (!token || odd) return;
+  keepToken(token);
+  closeToken("The token is kept in this browser.");
+});
+byId("token-clear").addEventListener("click", () => {
+  keepToken(null);
+  closeToken("The token is forgotten.");
+});
+byId("token-cancel").addEventListener("click", () => byId("token").close());
+
+// The start
+
+window.addEventListener("hashchange", follow);
+window.addEventListener("resize", drawMerge);
+for (const node of document.querySelectorAll("[data-script]")) node.hidden = false;
+showTokenState();
+showOverview();
+loadAbout();
+refreshRoster().finally(follow);
+byId("query").focus();
