@@ -10,10 +10,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import jinja2
 from flask import Blueprint, Flask, Response, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
@@ -32,12 +30,14 @@ from .errors import (
 )
 from .guard import Action
 from .hits import Json
+from .page import Bridge
 from .service import Callosum
 from .stores import adapter_types
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 1024 * 1024
+MCP_PATHS = ("/mcp", "/mcp/")
 Authorize = Callable[[str], Any]
 View = Callable[..., Response]
 
@@ -115,7 +115,7 @@ class _Face:
             guest=guest,
         )
         self.log_query = callosum.config.log_query
-        self.page = page_environment()
+        self.bridge = Bridge(server.frame_ancestors)
         self.routes = (
             Route("/", "GET", Action.PUBLIC, self.about),
             Route("/health", "GET", Action.HEALTH, self.health),
@@ -126,6 +126,7 @@ class _Face:
             Route("/stores/<name>", "GET", Action.READ, self.store),
             Route("/stores/<name>", "PATCH", Action.CHANGE, self.change_store),
             Route("/stores/<name>", "DELETE", Action.CHANGE, self.remove_store),
+            *([Route(path, "POST", Action.MCP, self.mcp) for path in MCP_PATHS] if has_mcp() else []),
         )
         self.known = Map(
             [Rule(route.path, methods=[route.method], endpoint=route.method) for route in self.routes],
@@ -141,7 +142,7 @@ class _Face:
             "version": package_version(),
             "stores": [row.entry.name for row in roster if row.status == "active"],
             "auth": "bearer" if self.rules.token else "open",
-            "mcp": importlib.util.find_spec("mcp") is not None,
+            "mcp": has_mcp(),
         }
         if self.rules.token is None:
             unusable = [row.entry for row in roster if isinstance(row.entry, Unbound) and not row.entry.duplicate]
@@ -152,7 +153,8 @@ class _Face:
         return answer({"ok": True, "ts": wire.now()})
 
     def viewer(self) -> Response:
-        return Response(self.page.get_template("viewer.html").render(), mimetype="text/html")
+        page = self.bridge.render(request.base_url.removesuffix("viewer") + "search")
+        return Response(page.html, mimetype="text/html", headers=dict(page.headers))
 
     def search(self) -> Response:
         wanted = wire.search_request(json_body())
@@ -203,6 +205,16 @@ class _Face:
         _no_snapshots(name)
         return answer({"removed": self.callosum.remove_store(name)})
 
+    def mcp(self) -> Response:
+        from . import mcp  # loads the SDK, which need not be there: at the top it would be half a second of any start
+
+        via = wire.hops(request.headers.get("Via", ""))
+        told = mcp.exchange(self.callosum, raw_body(), sent_headers(), via=via)
+        response = Response(told.body, told.status)
+        del response.headers["Content-Type"]  # an empty 202 has none, and Flask would call it HTML
+        response.headers.extend({"Cache-Control": "no-store", **told.headers})
+        return response
+
     # Around every view
 
     def rest(self, rest: str = "") -> Response:
@@ -213,6 +225,8 @@ class _Face:
         def view() -> Response:
             if allowed and not re.fullmatch(r"stores/snapshots?", rest):
                 raise MethodNotAllowed(f"{request.method} is not served here", allowed)
+            if f"/{rest}" in MCP_PATHS:
+                raise NotFound("MCP is not installed here: pip install 'seren-corpus-callosum[mcp]', then restart")
             if rest.startswith("stores/snapshot"):
                 raise NotFound("a callosum keeps no snapshots: it holds no data")
             raise NotFound("there is nothing at this path; GET / tells what this service is")
@@ -262,13 +276,19 @@ class _Face:
 
 def _asked(has_body: bool | None) -> guard.Ask:
     environ = request.environ
-    # Straight from WSGI: werkzeug's view of a header may have been decoded or stripped already.
-    headers = {key[5:].replace("_", "-").lower(): value for key, value in environ.items() if key.startswith("HTTP_")}
-    headers["content-type"] = environ.get("CONTENT_TYPE", "")
+    headers = sent_headers()
     if has_body is None:
         has_body = environ.get("CONTENT_LENGTH", "0") not in ("", "0") or "transfer-encoding" in headers
     scheme = environ.get("wsgi.url_scheme", "http")
     return guard.Ask(environ.get("REMOTE_ADDR"), request.method, headers, has_body, scheme)
+
+
+def sent_headers() -> dict[str, str]:
+    """The request's headers as WSGI tells them: werkzeug's view may have been decoded or stripped already."""
+    environ = request.environ
+    headers = {key[5:].replace("_", "-").lower(): value for key, value in environ.items() if key.startswith("HTTP_")}
+    headers["content-type"] = environ.get("CONTENT_TYPE", "")
+    return headers
 
 
 def _no_snapshots(name: str) -> None:
@@ -282,9 +302,13 @@ def _request_id(sent: str) -> str:
 
 def json_body() -> Json:
     """The request's body as JSON; Problem for one that is too large or no JSON."""
+    return wire.decode(raw_body())
+
+
+def raw_body() -> bytes:
     # On the request, not in the configuration: MAX_CONTENT_LENGTH is the host's.
     request.max_content_length = BODY_LIMIT_BYTES
-    return wire.decode(request.get_data(cache=False))
+    return request.get_data(cache=False)
 
 
 def answer(body: Mapping[str, Json], status: int = 200) -> Response:
@@ -299,6 +323,11 @@ def problem_response(problem: Problem) -> Response:
     return response
 
 
+def has_mcp() -> bool:
+    """Whether the [mcp] extra is installed; the SDK of the major before has no mcp_types."""
+    return all(importlib.util.find_spec(name) is not None for name in ("mcp", "mcp_types"))
+
+
 @cache
 def package_version() -> str:
     return version("seren-corpus-callosum")
@@ -308,10 +337,3 @@ def package_version() -> str:
 def own_names() -> tuple[str, ...]:
     name = socket.gethostname()
     return tuple(dict.fromkeys([name, name.partition(".")[0]]))
-
-
-def page_environment() -> jinja2.Environment:
-    """Our own templates and nothing else: a host's of the same names and its context processors stay out."""
-    here = Path(__file__).parent
-    folders = [here / "templates", here.parent / "templates"]
-    return jinja2.Environment(loader=jinja2.FileSystemLoader(folders), autoescape=True)
