@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import logging
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from .service import Callosum
 from .settings import Server as ServerSettings
 from .stores import InnerCallosum, Store
 from .transport import Transport, Trust, decode
+from .web import NO_MCP, has_mcp
 
 log = logging.getLogger(__name__)
 
@@ -229,6 +231,25 @@ def service(context: click.Context, config_path: str | None, action: str, system
     status, told = service_command.carry_out(action, config_path or context.obj, system=system)
     click.echo(told)
     sys.exit(status)
+
+
+@cli.command("mcp")
+@config_option
+@click.pass_context
+def serve_mcp(context: click.Context, config_path: str | None) -> None:
+    """Serve the search tool over standard input and output, for clients that start a command."""
+    if not has_mcp():
+        _fail(NO_MCP)
+    from . import mcp  # loads the SDK, which need not be there
+
+    config = _config(context, config_path)
+    logs.set_up(config.log_level)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    # A thread that waits for standard input cannot be joined: Ctrl+C would hang until the next line.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with Callosum(config) as callosum:
+        mcp.serve_stdio(callosum)
 
 
 @cli.group()

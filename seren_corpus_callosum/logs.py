@@ -31,8 +31,8 @@ def set_up(level: str) -> None:
     """Log at `level`, to standard error unless a file was set."""
     logging.basicConfig(format=FORMAT, stream=sys.stderr)  # no effect where to_file was before
     logging.getLogger().setLevel(level.upper())
-    # Both write one line for each request or connection, some with addresses that hold credentials.
-    for name in ("urllib3", "waitress"):
+    # They write lines for each request or connection, some with addresses that hold credentials.
+    for name in ("urllib3", "waitress", "mcp"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
 

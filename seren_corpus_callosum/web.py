@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.routing import Map, Rule
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 1024 * 1024
 MCP_PATHS = ("/mcp", "/mcp/")
+NO_MCP = "MCP is not installed here: pip install 'seren-corpus-callosum[mcp]', then start this again"
 Authorize = Callable[[str], Any]
 View = Callable[..., Response]
 
@@ -54,8 +55,8 @@ class Route(NamedTuple):
 def create_blueprint(callosum: Callosum, *, name: str = "callosum", authorize: Authorize | None = None) -> Blueprint:
     """A blueprint that serves `callosum` under any prefix of any Flask application.
 
-    `authorize("read" | "change")` lets the host decide: true, false (403) or a response; it covers every route but
-    /health, and a right bearer passes without it. With neither token nor `authorize` the blueprint is read-only.
+    `authorize("read" | "change")` lets the host decide: true, false (403) or a response, also by `abort`; it covers
+    every route but /health, and a right bearer passes without it. With neither token nor `authorize` the blueprint is read-only.
     """
     return _blueprint(callosum, name, authorize, guest=True)
 
@@ -70,11 +71,13 @@ def create_app(callosum: Callosum) -> Flask:
 def _blueprint(callosum: Callosum, name: str, authorize: Authorize | None, *, guest: bool) -> Blueprint:
     blueprint = Blueprint(name, __name__)
     face = _Face(callosum, authorize, guest=guest)
-    for number, route in enumerate(face.routes):
-        view = face.guarded(route.action, route.view)
+    guarded: dict[str, View] = {}
+    for route in face.routes:
+        endpoint = route.view.__name__
+        view = guarded.setdefault(endpoint, face.guarded(route.action, route.view))
         blueprint.add_url_rule(
             route.path,
-            f"{number}_{route.method.lower()}",
+            endpoint,
             view,
             methods=[route.method],
             provide_automatic_options=False,
@@ -166,18 +169,18 @@ class _Face:
     def stores(self) -> Response:
         roster = self.callosum.roster()
         federation = self.callosum.federation
-        return answer(
-            {
-                "stores": [wire.store_body(row) for row in roster],
-                "active": sum(row.status == "active" for row in roster),
-                "types": list(adapter_types()),
-                "k": federation.k,
-                "n_results": federation.n_results,
-                "fetch_multiplier": federation.fetch_multiplier,
-                "per_store_timeout_s": federation.per_store_timeout_s,
-                "damage": self.callosum.damage,
-            }
-        )
+        body: dict[str, Json] = {
+            "stores": [wire.store_body(row) for row in roster],
+            "active": sum(row.status == "active" for row in roster),
+            "types": list(adapter_types()),
+            "k": federation.k,
+            "n_results": federation.n_results,
+            "fetch_multiplier": federation.fetch_multiplier,
+            "per_store_timeout_s": federation.per_store_timeout_s,
+        }
+        if self.callosum.damage:
+            body["damage"] = self.callosum.damage
+        return answer(body)
 
     def store(self, name: str) -> Response:
         _no_snapshots(name)
@@ -226,7 +229,7 @@ class _Face:
             if allowed and not re.fullmatch(r"stores/snapshots?", rest):
                 raise MethodNotAllowed(f"{request.method} is not served here", allowed)
             if f"/{rest}" in MCP_PATHS:
-                raise NotFound("MCP is not installed here: pip install 'seren-corpus-callosum[mcp]', then restart")
+                raise NotFound(NO_MCP)
             if rest.startswith("stores/snapshot"):
                 raise NotFound("a callosum keeps no snapshots: it holds no data")
             raise NotFound("there is nothing at this path; GET / tells what this service is")
@@ -262,16 +265,29 @@ class _Face:
         """The answer to a caller who may not do this, or None. Raises Problem."""
         host_allows = False
         if self.authorize is not None and action is not Action.HEALTH and not guard.has_right_bearer(ask, self.rules):
-            verdict = self.authorize("change" if action is Action.CHANGE else "read")
-            if isinstance(verdict, Response):
-                return verdict
-            if not verdict:
-                raise Forbidden("the portal that this service is part of does not let you do this")
+            refusal = _host_refusal(self.authorize, "change" if action is Action.CHANGE else "read")
+            if refusal is not None:
+                return refusal
             host_allows = True
         problem = guard.refuse(ask, action, self.rules, host_allows=host_allows)
         if problem is not None:
             raise problem
         return None
+
+
+def _host_refusal(authorize: Authorize, action: str) -> Response | None:
+    """The host's answer to a caller whom it does not allow this, or None."""
+    try:
+        verdict = authorize(action)
+    except HTTPException as exc:
+        # abort() in the host's function: its own error pages answer, as on its other routes.
+        verdict = current_app.handle_user_exception(exc)
+    if isinstance(verdict, (bool, int)) or verdict is None:
+        if not verdict:
+            raise Forbidden("the portal that this service is part of does not let you do this")
+        return None
+    # Taking all else for an answer fails closed: a (text, 401) or a redirect of another class is true to Python.
+    return current_app.make_response(verdict)
 
 
 def _asked(has_body: bool | None) -> guard.Ask:
