@@ -54,11 +54,21 @@ class Call:
 
     def detach(self) -> None:
         with self._lock:
-            self._handle = None
+            handle, self._handle = self._handle, None
+        if handle is not None and handle.is_call_s:
+            handle.close()
+
+    def takes_over(self, handle: "_Handle") -> bool:
+        """Whether the handle is in use here, and from now on closed by `detach`."""
+        with self._lock:
+            handle.is_call_s = handle is self._handle
+            return handle.is_call_s
 
 
 class _Handle:
     """A second descriptor of a connection's socket: TLS takes the first one over, and a connect hides it."""
+
+    is_call_s = False  # its connection is closed: the call closes it
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock.dup()
@@ -98,7 +108,6 @@ class _Abortable(urllib3.connection.HTTPConnection):
     def _new_conn(self) -> socket.socket:
         call: Call = doing.call
         sock, self.handle = _connected(call, self._dns_host, self.port or self.default_port)
-        self.requests_sent = 0
         return sock
 
     def request(self, *args: Any, **kwargs: Any) -> None:
@@ -108,13 +117,17 @@ class _Abortable(urllib3.connection.HTTPConnection):
         self.requests_sent += 1
         if self.handle is not None:
             call.attach(self.handle)
+        if self.sock is not None:  # it still has the time that the call before it had
+            self.sock.settimeout(max(call.left_s(), 0.001))
         super().request(*args, **kwargs)
 
     def close(self) -> None:
         super().close()
-        if self.handle is not None:
-            self.handle.close()
-            self.handle = None
+        self.requests_sent = 0
+        handle, self.handle = self.handle, None
+        # An answer that ends with its connection is read on after this, and must stay abortable.
+        if handle is not None and not (self.call is not None and self.call.takes_over(handle)):
+            handle.close()
 
 
 class _Connection(_Abortable):
@@ -176,6 +189,7 @@ def _connected(call: Call, host: str, port: int) -> tuple[socket.socket, _Handle
             sock.settimeout(left_s)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.connect(address)
+            sock.settimeout(max(call.left_s(), 0.001))  # all of it, for TLS and sending
         except OSError as exc:
             failure = call.ended_by or store_error(exc, call)
         except StoreError as exc:
@@ -208,7 +222,11 @@ _MAP: tuple[tuple[str, str, tuple[type[BaseException], ...]], ...] = (
     ("unreachable", "TLS failed", (ssl.SSLError, requests.exceptions.SSLError, urllib3.exceptions.SSLError)),
     ("bad_reply", "the answer was cut short", (http.client.IncompleteRead, urllib3.exceptions.IncompleteRead)),
     ("unreachable", "it closed the connection without an answer", (http.client.RemoteDisconnected,)),
-    ("bad_reply", "the answer is not HTTP", (http.client.HTTPException, urllib3.exceptions.ResponseError)),
+    (
+        "bad_reply",
+        "the answer is not HTTP",
+        (http.client.HTTPException, urllib3.exceptions.ResponseError, urllib3.exceptions.InvalidHeader),
+    ),
     (
         "bad_reply",
         "the answer cannot be decompressed",
@@ -262,7 +280,8 @@ def store_error(exc: BaseException, call: Call) -> StoreError:
 
 
 def _detail(exc: BaseException) -> str:
-    if isinstance(exc, ssl.SSLCertVerificationError):
+    # OpenSSL's own texts for its own codes; other trust stores tell what the certificate says.
+    if isinstance(exc, ssl.SSLCertVerificationError) and 0 < getattr(exc, "verify_code", 0) < 1000:
         return f" ({exc.verify_message})"
     if type(exc) is OSError and exc.errno:
         return f" ({os.strerror(exc.errno).lower()})"

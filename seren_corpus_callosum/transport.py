@@ -91,6 +91,11 @@ class _Adapter(requests.adapters.HTTPAdapter):
     def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
         """The context that the pool was made with decides."""
 
+    def close(self) -> None:
+        super().close()
+        if self._pool is not None:
+            self._pool.close()  # urllib3 leaves that to the garbage collector
+
     def build_response(self, req: Any, resp: Any) -> requests.Response:
         """Status and body: cookies, history and encodings are for nobody here."""
         response = requests.Response()
@@ -103,15 +108,12 @@ class Transport:
     """The connections to one store."""
 
     def __init__(self, store: Store, *, connections: int, trust: Trust) -> None:
-        self._managed = store.managed
-        # The session prepares; what it would do around sending (cookies, redirects, hooks) is left out on purpose:
-        # its adapter does none of it.
-        self._session = requests.Session()
-        self._session.trust_env = False
+        # Nothing is sent through it: what it does around sending (cookies, redirects, hooks) is not wanted.
+        session = requests.Session()
+        session.trust_env = False
         self._adapter = _Adapter(store.url, connections, trust, store.proxy)
-        self._session.mount("", self._adapter)
         request = requests.Request("POST", store.search_url, headers=_headers(store), data=b"{}")
-        self._template = self._session.prepare_request(request)
+        self._template = session.prepare_request(request)
         self._has_token = store.token is not None
 
     def search(self, call: Call, body: Json, via: Sequence[str]) -> bytes:
@@ -130,17 +132,22 @@ class Transport:
                 raise call.ended_by from None
             if not call.reused or call.answered or not isinstance(exc, requests.ConnectionError):
                 raise store_error(exc, call) from None
-        finally:
-            call.detach()
         call.fresh = True
         try:
             return self._sent(call, request)
         except Exception as exc:  # noqa: BLE001 - the same border
             raise call.ended_by or store_error(exc, call) from None
-        finally:
-            call.detach()
 
     def _sent(self, call: Call, request: requests.PreparedRequest) -> bytes:
+        try:
+            body = self._exchanged(call, request)
+        finally:
+            call.detach()
+        if call.ended_by is not None:  # a header that the abort cut can look like a whole, empty answer
+            raise call.ended_by
+        return body
+
+    def _exchanged(self, call: Call, request: requests.PreparedRequest) -> bytes:
         left_s = call.left_s()
         if left_s <= 0:
             raise call.timed_out()
@@ -172,7 +179,7 @@ class Transport:
         raise StoreError("http_error", f"HTTP {status}{hint}")
 
     def close(self) -> None:
-        self._session.close()
+        self._adapter.close()
 
 
 def _headers(store: Store) -> dict[str, str]:
