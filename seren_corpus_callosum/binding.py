@@ -8,6 +8,7 @@ from typing import Any
 from . import settings, urls
 from .errors import BadRequest, Invalid, SettingError, TokenError
 from .hits import Json
+from .kinds import StoreName
 from .settings import Row, StoreEntry
 from .stores import Adapter, Store, adapter_for, adapter_types
 from .tokens import Token, resolve
@@ -30,7 +31,7 @@ class Unbound:
 
 def nearest(key: object, known: Iterable[str]) -> str:
     """A hint at the known key that was probably meant."""
-    close = difflib.get_close_matches(str(key), [name for name in known if name], n=1, cutoff=0.5)
+    close = difflib.get_close_matches(settings.key_text(key), [name for name in known if name], n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else f" (known: {', '.join(sorted(name for name in known if name))})"
 
 
@@ -79,7 +80,7 @@ def one_line(exc: Invalid | BadRequest) -> str:
 def shown_name(entry: Json, index: int, *, managed: bool) -> str:
     """The name that an entry goes by: its own, or its place in the list where that is unusable."""
     try:
-        return settings.StoreName().check(entry.get("name") if isinstance(entry, Mapping) else None)
+        return StoreName().check(entry.get("name") if isinstance(entry, Mapping) else None)
     except SettingError:
         return f"{'overlay' if managed else 'stores'}[{index}]"
 
@@ -116,7 +117,7 @@ def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool
             errors.setdefault(key, []).append(f"unknown field{nearest(key, STORE_ROWS)}")
         else:
             known = [*STORE_ROWS, *settings.TOKEN_SPELLINGS, *adapter.options]
-            warnings.append(f"{key}: unknown key{nearest(key, known)}")
+            warnings.append(f"{settings.key_text(key)}: unknown key{nearest(key, known)}")
     for key in ("name", "type", "url"):
         if key not in given:
             errors.setdefault(key, []).append(f"missing: {STORE_ROWS[key].help}")
@@ -128,7 +129,7 @@ def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool
             if strict:
                 errors.setdefault(f"options.{key}", []).append(message)
             else:
-                warnings.append(f"options.{key}: {message}")
+                warnings.append(f"options.{settings.key_text(key)}: {message}")
         elif value is not None:
             try:
                 bound[key] = adapter.options[key].kind.check(value)
@@ -190,7 +191,7 @@ def _check(row: Row, value: Json, values: dict[str, Any], errors: dict[str, list
     try:
         values[row.key] = row.kind.check(value)
     except SettingError as exc:
-        found = settings.described(value, secret=row.secret)
+        found = settings.described(value, secret=row.hidden)
         errors.setdefault(row.key, []).append(f"expected {exc}, found {found}")
 
 

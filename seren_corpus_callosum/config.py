@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from . import settings, yamlfile
 from .binding import Unbound, bind_all, nearest
 from .errors import ConfigError, SettingError, TokenError
+from .kinds import Flag, Kind, Text
 from .settings import Federation, Row, Server, Tls
 from .stores import Store
 from .tokens import Token, resolve
@@ -21,7 +22,7 @@ from .tokens import Token, resolve
 DEFAULT_FILE = "seren-corpus-callosum.yaml"
 OVERLAY_FILE = "runtime-stores.json"
 
-LOG_LEVEL = settings.Text("debug, info, warning or error", r"(?i:debug|info|warning|error)")
+LOG_LEVEL = Text("debug, info, warning or error", r"(?i:debug|info|warning|error)")
 
 T = TypeVar("T")
 
@@ -79,7 +80,8 @@ class _Reading:
         known = [row.key for row in settings.rows(name, table)]
         for key in section:
             if key not in known and key != extra:
-                line = f"{self.place(section, key)}: {name}.{key}: unknown key{nearest(key, [*known, extra])}"
+                shown = f"{name}.{settings.key_text(key)}"
+                line = f"{self.place(section, key)}: {shown}: unknown key{nearest(key, [*known, extra])}"
                 (self.faults if strict else self.warnings).append(line)
         for row in settings.rows(name, table):
             full = f"{name}.{row.key}"
@@ -93,7 +95,7 @@ class _Reading:
                 self.sources[full] = row.variable
         return table(**values)
 
-    def variable(self, name: str, kind: settings.Kind, default: Any) -> Any:
+    def variable(self, name: str, kind: Kind, default: Any) -> Any:
         """One of the variables that the file has no key for."""
         variable = settings.PREFIX + name
         text = self.environ.get(variable, "").strip()
@@ -107,7 +109,7 @@ class _Reading:
         try:
             values[row.key] = check(value)
         except SettingError as exc:
-            found = settings.described(value, secret=row.secret)
+            found = settings.described(value, secret=row.hidden)
             self.faults.append(f"{place}: expected {exc}, found {found}")
 
 
@@ -145,8 +147,8 @@ def _resolved(
         reading.warnings.append(f"no config file {name}: built-in defaults, no stores declared")
     for key in document:
         if key not in settings.SECTIONS:
-            line = f"{reading.place(document, key)}: {key}: unknown key{nearest(key, settings.SECTIONS)}"
-            reading.warnings.append(line)
+            place, hint = reading.place(document, key), nearest(key, settings.SECTIONS)
+            reading.warnings.append(f"{place}: {settings.key_text(key)}: unknown key{hint}")
     server = reading.table(document, "server", Server, strict=True)
     tls = reading.table(document, "tls", Tls, strict=True)
     federation = reading.table(document, "federation", Federation, strict=False, extra="stores")
@@ -157,7 +159,7 @@ def _resolved(
     stores = _stores(reading.section(document, "federation"), reading)
     overlay = _expanded(environ.get(settings.PREFIX + "RUNTIME_STORES", "").strip() or OVERLAY_FILE)
     log_level = reading.variable("LOG_LEVEL", LOG_LEVEL, "info")
-    log_query = reading.variable("LOG_QUERY", settings.Flag(), False)
+    log_query = reading.variable("LOG_QUERY", Flag(), False)
     if reading.faults:
         raise ConfigError(reading.faults)
     return Config(

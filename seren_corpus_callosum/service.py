@@ -17,6 +17,7 @@ from .config import Config, load
 from .errors import BadRequest, Duplicate, Invalid, NotFound, SettingError, Unavailable
 from .fan import Ask, Fan, StoreClient, Tally
 from .hits import Json, Packet, StoreReply
+from .kinds import Kind
 from .overlay import Overlay
 from .roster import Addition, Bindings, canonical, change, checked_changes, forget_token, remove, unknown
 from .settings import Federation
@@ -277,7 +278,7 @@ def _connection(store: Store) -> tuple[Any, ...]:
 
 def _checked_search(query: Json, n_results: Json, timeout_s: Json) -> int | None:
     given = {"query": query, "n_results": n_results, "timeout_s": timeout_s}
-    kinds: dict[str, settings.Kind] = {
+    kinds: dict[str, Kind] = {
         "query": settings.QUERY,
         "n_results": settings.N_RESULTS,
         "timeout_s": settings.SECONDS,

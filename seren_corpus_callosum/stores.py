@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from .errors import KINDS, SettingError, StoreError
 from .hits import Hit, Json
-from .settings import Flag, Kind, StoreName, Text
+from .kinds import Flag, Kind, StoreName, Text
 from .tokens import Token
 from .values import depth_fits, fraction_of, mapping_of, number_of, text_of
 

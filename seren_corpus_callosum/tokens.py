@@ -16,7 +16,7 @@ from .errors import TokenError
 WAIT_S = 1.8  # of one keychain call; with what surrounds it, the answer comes within 2 s
 WAIT_AFTER_HANG_S = 0.3  # while an earlier call still hangs: ten pointers must not cost twenty seconds
 INSTALL = "pip install 'seren-corpus-callosum[keyring]'"
-_WORDS = {"bool": "true/false", "int": "a number", "float": "a number", "date": "a date", "datetime": "a date"}
+_WORDS = {"bool": "true/false", "int": "a number", "float": "a number", "date": "a date"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,8 @@ def _is_set(value: object) -> bool:
 
 def _usable(value: object, what: str) -> str:
     if not isinstance(value, str):
-        kind = _WORDS.get(type(value).__name__, f"a {type(value).__name__}")
+        names = [base.__name__ for base in type(value).__mro__[:-1]]
+        kind = next((_WORDS[name] for name in names if name in _WORDS), f"a {names[-1]}")
         raise TokenError(f"{what} is not text but {kind}: quote it")
     text = value.strip()
     if not text:

@@ -14,6 +14,7 @@ from marshmallow import EXCLUDE, Schema, ValidationError, fields
 from . import settings
 from .errors import BadRequest, Invalid, Problem, SettingError
 from .hits import Json, Packet
+from .kinds import Kind
 from .snapshot import Row
 
 CALLOSUM_HOP = re.compile(r"1\.1 callosum-[A-Za-z0-9._-]{1,64}")
@@ -23,7 +24,7 @@ HOPS_READ = 16  # more entries of a Via header than this change nothing
 class Checked(fields.Field[Any]):
     """A field that takes what a setting of that kind takes: text is never a number, true never 1."""
 
-    def __init__(self, kind: settings.Kind, **kwargs: Any) -> None:
+    def __init__(self, kind: Kind, **kwargs: Any) -> None:
         missing: dict[str, Any] = {
             "required": f"missing: expected {kind.expected}",
             "null": f"expected {kind.expected}, found nothing",

@@ -14,7 +14,7 @@ import responses
 from seren_corpus_callosum import Adapter, Callosum, Hit, Option, StoreError, register_adapter, wire
 from seren_corpus_callosum.binding import Unbound, bind_all
 from seren_corpus_callosum.config import Config
-from seren_corpus_callosum.settings import Flag
+from seren_corpus_callosum.kinds import Flag
 from seren_corpus_callosum.stores import Mapped, Store, adapter_for, adapter_types
 from tests.support.checks import strict_json
 
