@@ -101,6 +101,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
         response = requests.Response()
         response.status_code = resp.status
         response.raw = resp
+        response.request = req
         return response
 
 
