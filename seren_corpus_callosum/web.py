@@ -222,6 +222,8 @@ class _Face:
 
     def rest(self, rest: str = "") -> Response:
         """Whatever no route serves, in any method: 404, or 405 with the methods that the path does have."""
+        if not rest and request.method in ("GET", "HEAD"):  # the prefix without its slash
+            return self.guarded(Action.PUBLIC, self.about)()
         allowed = sorted(self.known.allowed_methods("/" + rest))
         action = Action.WELL_KNOWN if rest.startswith(".well-known/") else Action.READ
 
