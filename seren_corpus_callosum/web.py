@@ -56,7 +56,8 @@ def create_blueprint(callosum: Callosum, *, name: str = "callosum", authorize: A
     """A blueprint that serves `callosum` under any prefix of any Flask application.
 
     `authorize("read" | "change")` lets the host decide: true, false (403) or a response, also by `abort`; it covers
-    every route but /health, and a right bearer passes without it. With neither token nor `authorize` the blueprint is read-only.
+    every route but /health, and a right bearer passes without it. With neither token nor
+    `authorize` the blueprint is read-only.
     """
     return _blueprint(callosum, name, authorize, guest=True)
 
