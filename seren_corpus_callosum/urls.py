@@ -39,7 +39,10 @@ def parse(text: str) -> StoreUrl:
         raise SettingError("a URL with a valid host and port, such as http://127.0.0.1:7422") from None
     if parts.scheme not in ("http", "https"):
         raise SettingError("a URL that starts with http:// or https://")
-    if not host or not host_ascii or port == 0:
+    netloc = parts.netloc.rpartition("@")[2]
+    # urlsplit takes what stands between a bracket and the colon for nothing, and any text for an address in brackets.
+    shape = r"\[[^\]]+:[^\]]+\](:[0-9]*)?" if "[" in netloc else r"[^\[\]:]+(:[0-9]*)?"
+    if not host or not host_ascii or port == 0 or not re.fullmatch(shape, netloc):
         raise SettingError("a URL with a valid host and port, such as http://127.0.0.1:7422")
     if ":" in host:
         try:
@@ -52,11 +55,12 @@ def parse(text: str) -> StoreUrl:
         host = host_ascii.decode()  # full-width digits spell an address too, as the resolver reads them
     if parts.query or parts.fragment:
         raise SettingError("a URL without ? or #")
-    netloc = parts.netloc.rpartition("@")[2]
     credentials = None
     if parts.username is not None:
         credentials = (unquote(parts.username), unquote(parts.password or ""))
-    return StoreUrl(urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")), host, credentials)
+    # Full-width digits and dots are an address too: what the rules look at is the host that will be asked for.
+    asked_for = host if ":" in host else host_ascii.decode()
+    return StoreUrl(urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")), asked_for, credentials)
 
 
 def literal_address(host: str) -> str | None:
