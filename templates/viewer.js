@@ -8,8 +8,9 @@ function readAddress() {
   const hash = location.hash.slice(1);
   if (TABS.includes(hash)) return { tab: hash };
   const terms = new URLSearchParams(hash);
-  const count = Number(terms.get("n"));
-  return { tab: "search", query: terms.get("q") ?? "", count: Number.isInteger(count) && count > 0 ? count : null };
+  const count = terms.get("n");
+  // What is no whole number goes as it is: the service says what it expected.
+  return { tab: "search", query: terms.get("q") ?? "", count: /^[0-9]+$/.test(count ?? "") ? Number(count) : count };
 }
 
 function searchAddress(query, count) {
@@ -30,6 +31,9 @@ function follow() {
     byId("query").value = query;
     byId("count").value = count === null ? "" : String(count);
     if (asked?.query !== query || asked?.count !== count) ask(query, count);
+  } else if (asked) {
+    byId("query").value = "";
+    forget();
   }
 }
 
@@ -63,7 +67,7 @@ byId("ask").addEventListener("submit", (event) => {
   const given = byId("count").value.trim();
   if (!query.trim()) return byId("query").focus();
   asked = null; // the same query again is asked again
-  return go(searchAddress(query, given === "" ? null : Number(given)));
+  return go(searchAddress(query, given || null));
 });
 
 document.addEventListener("keydown", (event) => {

@@ -4,12 +4,14 @@ const FOLD_CHARACTERS = 600;
 const MARKED_CHARACTERS = 20000;
 const METADATA_ROWS = 40;
 const UNSPACED = "\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Thai}"; // scripts without spaces between words
+// Words that say nothing of a memory: left unmarked beside others.
+const FILLERS = new Set("a an and are as at be by did do does for from how in is it of on or that the to was what when where which who why with".split(" "));
 const WORD = new RegExp(`[${UNSPACED}]+|(?:(?![${UNSPACED}])[\\p{L}\\p{M}\\p{N}_])+`, "gu");
 
 function marker(query) {
   const words = new Set((query.toLowerCase().match(WORD) ?? []).slice(0, 200));
   const unspaced = [...words].filter((word) => new RegExp(`[${UNSPACED}]`, "u").test(word));
-  const telling = [...words].filter((word) => word.length > 1 || unspaced.includes(word));
+  const telling = [...words].filter((word) => !FILLERS.has(word));
   const wanted = new Set(telling.length ? telling : words);
   const inside = (run) => unspaced.find((word) => run.includes(word));
   return (text) => {

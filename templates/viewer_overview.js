@@ -9,12 +9,13 @@ const EXAMPLE = {
   ].map(([store, store_rank, content]) => ({ store, store_rank, content, score: 1 / (60 + store_rank) })),
 };
 const EXAMPLE_HUES = { facts: "cyan", episodic: "coral" };
+const SIDES = ["cyan", "violet", "coral"]; // the left hemisphere on the left
 const DRAWN_HITS = 8;
 const LINE_PX = 30;
 
 async function loadAbout() {
   try {
-    state.about = (await call("GET", "")).body;
+    state.about = (await call("GET", ".")).body;
   } catch (cause) {
     if (!(cause instanceof Trouble)) throw cause;
     byId("about-trouble").replaceChildren(told(cause, loadAbout));
@@ -41,7 +42,7 @@ function showOverview() {
   ];
   byId("counts").replaceChildren(...tiles.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value || "—"))));
   byId("access").textContent = !about ? "" : open
-    ? "Open: whoever can reach this address may search. Stores may be changed from this machine only, unless allow_open_lan is set."
+    ? "Open: no token is asked for. Stores may be changed from this machine only, unless the configuration or the portal says otherwise."
     : "Bearer: every call needs the token, save this page's own loading and the health check.";
   showSnippets(!open && about);
   drawMerge();
@@ -75,20 +76,21 @@ function drawMerge() {
   const tally = new Map();
   for (const hit of answer.hits) tally.set(hit.store, (tally.get(hit.store) ?? 0) + 1);
   const pair = [...tally].sort((a, b) => b[1] - a[1]).slice(0, 2).map(([store]) => store);
+  pair.sort((a, b) => SIDES.indexOf(hue(a)) - SIDES.indexOf(hue(b)));
   const hits = answer.hits.map((hit, index) => ({ ...hit, position: index + 1 })).filter((hit) => pair.includes(hit.store)).slice(0, DRAWN_HITS);
   byId("drawn-from").replaceChildren(
     ...(answer === EXAMPLE ? ["An example; search for something and this shows your own two lists."] : ["Drawn from your last search: ", el("q", {}, shown(answer.query)), "."]),
   );
-  byId("drawing").replaceChildren(drawing(hits, pair, hue, answer));
+  byId("drawing").replaceChildren(drawing(hits, pair, hue));
 }
 
-function drawing(hits, pair, hue, answer) {
+function drawing(hits, pair, hue) {
   const width = Math.max(280, byId("drawing").clientWidth);
   const lists = pair.map((store) => hits.filter((hit) => hit.store === store));
   const height = 44 + LINE_PX * Math.max(hits.length, 1);
   const box = width * 0.25;
   const middle = [width / 2 - box / 2, width / 2 + box / 2];
-  const letters = Math.floor((box - 40) / 6.6);
+  const letters = Math.floor((box - 48) / 6.8);
   const text = (hit) => (letters > 6 ? clipped(hit.content, letters) : "");
   const lineY = (index, of) => 40 + (index + (hits.length - of) / 2) * LINE_PX;
   const parts = [];
@@ -110,12 +112,11 @@ function drawing(hits, pair, hue, answer) {
   });
   parts.push(svg("text.title.violet", { x: width / 2, y: 20, "text-anchor": "middle" }, "merged"));
   hits.forEach((hit, index) => {
-    const words = letters > 6 ? arithmeticShort(hit, answer) : "";
+    const words = letters > 6 ? short(hit.score) : "";
     parts.push(cell(middle[0], lineY(index, hits.length), String(hit.position), words, hue(hit.store), false));
   });
   const said = hits.map((hit) => `${hit.position}: ${hit.store} #${shown(hit.store_rank)}`).join(", ");
   return svg("svg.merge", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Merged list: ${said}` }, parts);
 }
 
-const arithmeticShort = (hit) => short(hit.score);
 const clipped = (text, letters) => (text.length > letters ? `${text.slice(0, Math.max(1, letters - 1))}…` : text);

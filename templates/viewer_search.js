@@ -22,14 +22,13 @@ async function ask(query, count) {
   } catch (cause) {
     if (cause.name === "AbortError" || running !== mine) return;
     if (!(cause instanceof Trouble)) throw cause;
-    showChips([]);
-    byId("summary").textContent = "";
+    forget();
+    byId("welcome").hidden = true;
     const said = Object.entries(cause.errors).flatMap(([key, messages]) => list(messages).map((text) => `${key}: ${text}`));
     const full = said.length ? new Trouble(cause.status, `${cause.message}: ${said.join("; ")}`) : cause;
     byId("search-trouble").replaceChildren(told(full, () => ask(query, count)));
-    asked = null;
   } finally {
-    if (running === mine) {
+    if (running === mine || running === null) {
       running = null;
       byId("search").removeAttribute("aria-busy");
       byId("results").classList.remove("old");
@@ -65,6 +64,15 @@ function summaryOf(answer) {
 function flooredBy(answer) {
   const dropped = list(answer.stores).reduce((sum, row) => sum + (number(row.floored) ?? 0), 0);
   return dropped ? ` above the floor (${counted(dropped, "hit")} below it)` : "";
+}
+
+function forget() {
+  running?.abort();
+  running = asked = null;
+  showChips([]);
+  for (const id of ["search-trouble", "silent", "hits", "summary"]) byId(id).replaceChildren();
+  byId("tools").hidden = true;
+  byId("welcome").hidden = false;
 }
 
 // One chip for each store

@@ -22,7 +22,7 @@ async function refreshRoster() {
 function showPulse(trouble) {
   const rows = list(state.roster?.stores).filter((row) => row.enabled);
   const down = rows.filter(isDown).length;
-  const look = trouble ? "bad" : down ? "warn" : "good";
+  const look = trouble ? "bad" : down || !rows.length ? "warn" : "good";
   const text = trouble ? (trouble.status === 401 ? "token needed" : "no answer") : down ? `${down} of ${rows.length} down` : counted(rows.length, "store");
   byId("pulse").replaceChildren(el(`span.dot.${look}`), text);
 }
@@ -44,7 +44,7 @@ function drawRoster() {
     ...(damage ? [el("div.notice", {}, el("h3", {}, "The file of added stores is damaged"), el("p", {}, shown(damage)))] : []),
     rows.length ? el("ul.rows", {}, rows.map(storeItem)) : el("p.empty", {}, "No stores yet. Add the first one: it is asked from the very next search on."),
   );
-  byId("welcome-stores").replaceChildren(...welcome(rows));
+  byId("welcome").replaceChildren(...welcome(rows));
 }
 
 function welcome(rows) {
@@ -106,7 +106,8 @@ function knobs(row) {
   const draft = { ...values, ...drafts.get(key) };
   const save = el("button.quiet", { type: "submit", hidden: !drafts.has(key) }, "Save");
   const trouble = el("div");
-  const form = el("form.knobs", { novalidate: true });
+  const form = el("form.knobs", { novalidate: true, "aria-label": `Knobs of ${row.name}` });
+  form.key = key;
   const field = (name) => {
     const input = el("input", { name, inputmode: "decimal", autocomplete: "off", size: "5", value: draft[name] });
     return el("label", {}, name, " ", input);
@@ -130,6 +131,7 @@ function knobs(row) {
       say(`Saved: ${row.name}`);
       document.activeElement.blur();
       await refreshRoster();
+      [...byId("roster").querySelectorAll("form")].find((one) => one.key === key)?.weight.focus();
     } catch (cause) {
       showFaults(form, cause, trouble);
     }
@@ -161,8 +163,8 @@ function showFaults(form, cause, place) {
       first ??= input;
     }
   }
-  if (cause.status === 409 && !first) rest.push("name");
-  const text = rest.length && cause.status !== 409 ? `${cause.message}: ${rest.join("; ")}` : cause.message;
+  const beside = first && !rest.length ? "Nothing has changed yet: what is wrong stands beside the field." : cause.message;
+  const text = rest.length ? `${beside}: ${rest.join("; ")}` : beside;
   place.replaceChildren(told(new Trouble(cause.status, text)));
   first?.focus();
 }
