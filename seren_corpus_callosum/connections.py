@@ -282,7 +282,7 @@ def store_error(exc: BaseException, call: Call) -> StoreError:
 def _detail(exc: BaseException) -> str:
     # OpenSSL's own texts for its own codes; other trust stores tell what the certificate says.
     if isinstance(exc, ssl.SSLCertVerificationError) and 0 < getattr(exc, "verify_code", 0) < 1000:
-        return f" ({exc.verify_message})"
+        return f" ({exc.verify_message.rstrip('.')})"
     if type(exc) is OSError and exc.errno:
         return f" ({os.strerror(exc.errno).lower()})"
     return ""
