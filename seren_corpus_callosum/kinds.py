@@ -122,7 +122,7 @@ class Address:
 
     def check(self, value: Json) -> str:
         try:
-            return str(ipaddress.ip_address(value)) if type(value) is str and value else Text().check(value)
+            return str(ipaddress.ip_address(value)) if type(value) is str and value else Text(self.expected).check(value)
         except ValueError:
             raise SettingError(self.expected) from None
 

@@ -33,6 +33,7 @@ def setting(kind: Kind, default: Any = MISSING, *, help: str, live: bool = False
     return field(default=default, metadata=row)
 
 
+LISTEN = Text("an address to listen on", r"[^\s\x00-\x1f\x7f]+")
 POINTER = Text("text: the name of an environment variable", r"[^\x00-\x1f\x7f=]*")
 KEYRING = Text("text: service/username")
 HOST_NAME = Text("`name` or `name:port`", r"[^\s/@:]+(:[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?")
@@ -45,7 +46,7 @@ NAME = Text("at most 64 letters, digits, dots, dashes and underscores", r"[A-Za-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    host: str = setting(Text("an address to listen on"), "0.0.0.0", help="address to listen on")  # noqa: S104
+    host: str = setting(LISTEN, "0.0.0.0", help="address to listen on")  # noqa: S104
     port: int = setting(Whole(1, 65535), 7423, help="port to listen on")
     threads: int = setting(Whole(1, 256), 16, help="request threads")
     connection_limit: int = setting(Whole(10, 10000), 200, help="open connections at most")
@@ -169,8 +170,10 @@ def described(value: Json, *, secret: bool = False) -> str:
     if isinstance(value, date):
         return "a date"
     name = names.get(type(value), "something else")
-    if secret:
+    if secret or name == "something else":
         return name
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return "a huge number"
     if type(value) is bool:
         return "true" if value else "false"
     if type(value) is str:
