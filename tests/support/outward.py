@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
@@ -19,7 +19,7 @@ def store_at(url: str, name: str = "sick", type: str = "seren_loci", **fields: A
     adapter = adapter_for(type)
     assert adapter
     options = {key: option.default for key, option in adapter.options.items()}
-    return Store(name=name, type=type, adapter=adapter, url=url, options=options, **fields)
+    return replace(Store(name=name, type=type, adapter=adapter, url=url, options=options), **fields)
 
 
 @contextmanager
