@@ -65,13 +65,12 @@ class _Reading:
 
     def section(self, document: Mapping[Any, Any], name: str) -> Mapping[Any, Any]:
         value = document.get(name)
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            found = settings.described(value)
-            self.faults.append(f"{self.place(document, name)}: {name}: expected a mapping, found {found}")
-            return {}
-        return value
+        if value is None or isinstance(value, Mapping):
+            return value or {}
+        fault = f"{self.place(document, name)}: {name}: expected a mapping, found {settings.described(value)}"
+        if fault not in self.faults:
+            self.faults.append(fault)
+        return {}
 
     def table(self, document: Mapping[Any, Any], name: str, table: type[T], *, strict: bool, extra: str = "") -> T:
         """One section of the settings table from the file and the variables."""
@@ -191,12 +190,13 @@ def _instance_id(server: Server, path: Path | None) -> str:
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    known = [row.variable for row in settings.all_rows()]
-    known += [settings.PREFIX + name for name in settings.PROCESS_VARIABLES]
-    unknown = [name for name in environ if name.startswith(settings.PREFIX) and name not in known]
-    hints = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.5) for name in unknown}
+    known = [row.variable.removeprefix(settings.PREFIX) for row in settings.all_rows()]
+    known += settings.PROCESS_VARIABLES
+    given = [name.removeprefix(settings.PREFIX) for name in environ if name.startswith(settings.PREFIX)]
+    hints = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.5) for name in given if name not in known}
     return [
-        f"{name}: unknown variable" + (f"; did you mean {hints[name][0]}?" if hints[name] else "") for name in unknown
+        f"{settings.PREFIX}{name}: unknown variable" + (f"; did you mean {settings.PREFIX}{hint[0]}?" if hint else "")
+        for name, hint in hints.items()
     ]
 
 

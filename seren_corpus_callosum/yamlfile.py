@@ -127,6 +127,8 @@ def _problem(exc: yaml.MarkedYAMLError) -> str:
     problem = str(exc.problem or exc.context)
     if r"'\t'" in problem:
         return "a tab where only spaces may stand"
+    if problem == "second occurrence":
+        return "an anchor (&) that stands twice"
     # What PyYAML quotes may be part of a token: one that begins with * or !, say, is read as an alias or a tag.
     return re.sub(r"(['\"]).*\1", "…", problem)
 
