@@ -56,11 +56,11 @@ def test_replies_come_in_configured_order_whatever_order_they_arrive_in(members:
 def test_the_milliseconds_of_a_store_are_its_own(members: Any, good_store: GoodStores, raw_store: RawStores) -> None:
     hung, good = raw_store(scripts.hang_after_request), good_store()
     asked = members(("hung", hung.url, {}), ("good", good.url, {}))
-    replies = search(asked, timeout_s=0.4).replies
-    assert 400 <= replies[0].ms < 600
-    assert replies[1].ms < 200
+    replies = search(asked, timeout_s=0.5).replies
+    assert 500 <= replies[0].ms < 800
+    assert replies[1].ms < 300
     last_ms = asked[1][1].health.tally.last_ms
-    assert last_ms is not None and last_ms < 200
+    assert last_ms is not None and last_ms < 300
 
 
 def test_the_shorter_of_the_two_deadlines_counts(members: Any, raw_store: RawStores) -> None:
@@ -106,17 +106,17 @@ def test_every_way_to_give_no_answer_has_its_own_reason_and_costs_nobody_else(
     with unconnectable() as dead:
         asked = members(
             ("refuses", f"http://127.0.0.1:{free_port()}", {}),
-            ("hangs", raw_store(scripts.hang_after_request).url, {}),
-            ("connects never", dead, {}),
+            ("hangs", raw_store(scripts.hang_after_request).url, {"timeout_s": 0.4}),
+            ("connects never", dead, {"timeout_s": 0.4}),
             ("fails", raw_store(scripts.answer_json({}, 500)).url, {}),
             ("too long", raw_store(scripts.answer_json({"detail": "query too long"}, 400)).url, {}),
             ("empty", good_store().url, {}),
-            ("drips", raw_store(scripts.drip_body("chunked", 0.02)).url, {}),
+            ("drips", raw_store(scripts.drip_body("chunked", 0.02)).url, {"timeout_s": 0.4}),
             ("raises", good_store().url, {"adapter": Broken()}),
             ("good", good_store("seren_loci", [{"id": "1"}]).url, {}),
         )
         for _ in range(3):
-            found = search(asked, timeout_s=0.4)
+            found = search(asked)
             assert found.s < 0.9
             said = [f"{r.failure.kind}: {r.failure.reason}" if r.failure else len(r.hits) for r in found.replies]
             assert said == [
@@ -149,11 +149,11 @@ def test_hung_stores_use_up_no_threads_and_are_back_when_they_recover(
     hung = raw_store(scripts.answer_held(HIT))
     good = good_store("seren_loci", [{"id": "1"}])
     good.delay_s = 0.01
-    asked = members(("hung", hung.url, {}), ("good", good.url, {}), threads=10)
+    asked = members(("hung", hung.url, {"timeout_s": 0.1}), ("good", good.url, {}), threads=10)
     fan = Fan()
     threads = set()
     for _ in range(12):
-        found = search(asked, fan=fan, timeout_s=0.1)
+        found = search(asked, fan=fan)
         assert kinds(found.replies) == ["timeout", None]
         assert found.s < 0.6
         threads.add(sum(1 for t in threading.enumerate() if t.name.startswith("callosum-store")))
@@ -162,7 +162,7 @@ def test_hung_stores_use_up_no_threads_and_are_back_when_they_recover(
 
     def many() -> None:
         for _ in range(5):
-            failures.append(kinds(search(asked, fan=fan, timeout_s=0.4).replies))
+            failures.append(kinds(search(asked, fan=fan).replies))
 
     searchers = [threading.Thread(target=many) for _ in range(10)]
     for one in searchers:
@@ -172,7 +172,8 @@ def test_hung_stores_use_up_no_threads_and_are_back_when_they_recover(
     assert failures == [["timeout", None]] * 50
     assert soon(lambda: sockets_to(hung.port) == 0)
     hung.release()
-    assert kinds(search(asked, fan=fan).replies) == [None, None]
+    recovered = [(replace(store, timeout_s=5.0), its_client) for store, its_client in asked]
+    assert kinds(search(recovered, fan=fan).replies) == [None, None]
 
 
 def test_many_searches_on_a_slow_healthy_store_are_no_timeouts(members: Any, good_store: GoodStores) -> None:
@@ -196,9 +197,10 @@ def test_two_hung_stores_do_not_make_a_third_miss_its_deadline(
     hung = [raw_store(scripts.hang_after_request) for _ in range(5)]
     good = good_store("seren_loci", [{"id": "1"}])
     good.delay_s = 0.05
-    asked = members(*((f"h{number}", store.url, {}) for number, store in enumerate(hung)), ("good", good.url, {}))
+    sick = [(f"h{number}", store.url, {"timeout_s": 0.2}) for number, store in enumerate(hung)]
+    asked = members(*sick, ("good", good.url, {}))
     for _ in range(4):
-        found = search(asked, timeout_s=0.2)
+        found = search(asked)
         assert kinds(found.replies) == [*["timeout"] * 5, None]
         assert found.s < 0.6
 

@@ -197,7 +197,7 @@ def test_a_hung_store_costs_three_searches_and_then_nothing_until_it_recovers(
     good = good_store("seren_loci", [{"id": "2"}])
     with client() as one, client() as two:
         fan = Fan()
-        members = [(store_at(hung.url, "hung"), one), (store_at(good.url, "good"), two)]
+        members = [(store_at(hung.url, "hung"), one), (store_at(good.url, "good", timeout_s=5.0), two)]
 
         def found() -> Any:
             return search(members, fan=fan, timeout_s=0.15, suspend_after=3)

@@ -28,7 +28,11 @@ def proxy(authorization: str | None = None) -> Script:
             parts = urlsplit(request.path)
             with socket.create_connection((parts.hostname, parts.port or 80), 5) as upstream:
                 lines = [f"{request.method} {parts.path} HTTP/1.1", f"Host: {parts.netloc}", "Connection: close"]
-                kept = {k: v for k, v in request.headers.items() if not k.startswith("proxy-") and k != "host"}
+                kept = {
+                    k: v
+                    for k, v in request.headers.items()
+                    if not k.startswith("proxy-") and k not in ("host", "connection")
+                }
                 lines += [f"{name}: {value}" for name, value in kept.items()]
                 upstream.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + request.body)
                 while data := upstream.recv(65536):
