@@ -184,9 +184,7 @@ def demo(once: bool) -> None:
     with SampleStores() as samples, tempfile.TemporaryDirectory() as folder:
         stores = tuple(bind_all(samples.store_entries(), {}, managed=False))
         settings_ = ServerSettings(host="127.0.0.1")
-        config = Config(
-            server=settings_, stores=stores, overlay=Path(folder) / "runtime-stores.json", instance_id="demo"
-        )
+        config = Config(server=settings_, stores=stores, overlay=Path(folder) / "runtime-stores.json")
         logs.set_up("warning")
         with Callosum(config) as callosum:
             body = wire.packet_body(callosum.search(SAMPLE_QUERY, 6))

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import socket
 import ssl
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +40,7 @@ class Config:
     token: Token | None = None
     path: Path | None = None  # of the file that was read
     overlay: Path = field(default_factory=lambda: Path(OVERLAY_FILE))
-    instance_id: str = ""
+    instance_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     log_level: str = "info"
     log_query: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)  # "server.port" -> where its value comes from

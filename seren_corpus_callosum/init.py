@@ -31,7 +31,6 @@ def probe() -> tuple[Check, ...]:
             federation=Federation(per_store_timeout_s=PROBE_TIMEOUT_S),
             stores=stores,
             overlay=Path(folder) / "runtime-stores.json",
-            instance_id="init",
         )
         with Callosum(config, environ={}) as callosum:
             return callosum.check_all()

@@ -34,19 +34,22 @@ _lane = threading.local()  # .full: this request came when the queue of the slow
 
 
 class Lanes(ThreadedTaskDispatcher):
-    """waitress's task dispatcher: GET is quick, changes of the roster may wait for the overlay's lock, the rest for a
-    store; none of the three holds another up."""
+    """waitress's task dispatcher: /health waits for nothing, GET hardly, changes of the roster for the overlay's lock,
+    the rest for a store; none holds another up."""
 
     def __init__(self, threads: int) -> None:
         super().__init__()
         self.quick = _lane_of(QUICK_THREADS)
+        self.health = _lane_of(1)
         self.slow = _lane_of(threads)
         self.changes = _lane_of(threads)
         self.slow_room = threads * QUEUE_PER_THREAD
 
     def add_task(self, channel: Any) -> None:
         requested = channel.requests[0]
-        if requested.error or requested.command in ("GET", "HEAD", "OPTIONS"):
+        if requested.path == "/health":
+            self.health.add_task(channel)
+        elif requested.error or requested.command in ("GET", "HEAD", "OPTIONS"):
             self.quick.add_task(channel)
         elif requested.path.startswith("/stores"):
             self.changes.add_task(channel)
@@ -59,7 +62,7 @@ class Lanes(ThreadedTaskDispatcher):
         """waitress's own setting has no say here."""
 
     def shutdown(self, cancel_pending: bool = True, timeout: int = 5) -> bool:
-        ended = [lane.shutdown(cancel_pending, timeout) for lane in (self.quick, self.slow, self.changes)]
+        ended = [lane.shutdown(cancel_pending, timeout) for lane in (self.health, self.quick, self.changes, self.slow)]
         return all(ended)
 
 
