@@ -261,6 +261,7 @@ _MAP: tuple[tuple[str, str, tuple[type[BaseException], ...]], ...] = (
         (requests.exceptions.RequestException, urllib3.exceptions.HTTPError),
     ),
 )
+UNKNOWN_ISSUER = (2, 18, 19, 20, 21)  # OpenSSL's codes for an authority that is not among the trusted ones
 _TIMEOUTS = (TimeoutError, requests.exceptions.Timeout, urllib3.exceptions.TimeoutError)
 
 
@@ -282,7 +283,8 @@ def store_error(exc: BaseException, call: Call) -> StoreError:
 def _detail(exc: BaseException) -> str:
     # OpenSSL's own texts for its own codes; other trust stores tell what the certificate says.
     if isinstance(exc, ssl.SSLCertVerificationError) and 0 < getattr(exc, "verify_code", 0) < 1000:
-        return f" ({exc.verify_message.rstrip('.')})"
+        hint = "; name its authority in tls.ca_bundle" if exc.verify_code in UNKNOWN_ISSUER else ""
+        return f" ({exc.verify_message.rstrip('.')}){hint}"
     if type(exc) is OSError and exc.errno:
         return f" ({os.strerror(exc.errno).lower()})"
     return ""
