@@ -4,22 +4,18 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from enum import Enum
 
 from .connections import Call, store_error
 from .errors import StoreError
+from .health import Admission, Health
 from .hits import Failure, StoreReply
 from .stores import Mapped, Store
 from .transport import Transport, Trust, decode
 
 log = logging.getLogger(__name__)
-
-FIRST_PAUSE_S = 5.0
-LONGEST_PAUSE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,108 +26,6 @@ class Ask:
     wanted: int  # hits from each store, before its own cap
     via: tuple[str, ...] = ()
     limit_s: float | None = None  # the caller's deadline, where it is shorter than a store's
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How a store has fared: counts since the start, milliseconds, times in UTC."""
-
-    calls: int = 0
-    failures: int = 0
-    last_ms: float | None = None
-    total_ms: float = 0.0
-    last_error: str | None = None
-    failing_since: datetime | None = None
-    suspended_until: datetime | None = None
-
-    @property
-    def avg_ms(self) -> float | None:
-        return self.total_ms / self.calls if self.calls else None
-
-
-class Admission(Enum):
-    ASK = "ask"
-    TRY = "try"  # one trial call that nobody waits for
-    LEAVE = "leave"
-
-
-class Health:
-    """The tally of one store and whether it is suspended; shared by every search."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._tally = Tally()
-        self._timeouts = 0  # in a row
-        self._pause_s = 0.0  # 0: not suspended
-        self._until = 0.0
-        self._trying = False
-
-    @property
-    def tally(self) -> Tally:
-        return self._tally
-
-    def admit(self, suspend_after: int, deadline_s: float) -> Admission:
-        if not self._pause_s:
-            return Admission.ASK
-        with self._lock:
-            if not suspend_after:
-                self._lift()
-            if not self._pause_s:
-                return Admission.ASK
-            if self._trying or self._clock() < self._until:
-                return Admission.LEAVE
-            self._trying = True
-            self._set_until(deadline_s)
-            return Admission.TRY
-
-    def count(self, ms: float, failure: Failure | None, *, timed_out: bool | None, suspend_after: int) -> None:
-        """Take one call into the tally; `timed_out` None: a deadline that says nothing about the store."""
-        with self._lock:
-            self._count(ms, failure)
-            if timed_out is False:
-                self._timeouts = 0
-            elif timed_out:
-                self._timeouts += 1
-                if suspend_after and self._timeouts >= suspend_after and not self._pause_s:
-                    self._suspend(FIRST_PAUSE_S)
-
-    def tried(self, ms: float, failure: Failure | None, *, timed_out: bool) -> None:
-        """Take the end of a trial call: a timeout doubles the pause, anything else ends the suspension."""
-        with self._lock:
-            self._count(ms, failure)
-            self._trying = False
-            if timed_out and self._pause_s:
-                self._suspend(min(2 * self._pause_s, LONGEST_PAUSE_S))
-            else:
-                self._lift()
-
-    def why_left_out(self) -> Failure:
-        tally = self._tally
-        reason = f"left out for a while after timeouts in a row; the last: {tally.last_error}"
-        return Failure("suspended", reason, tally.suspended_until)
-
-    def _count(self, ms: float, failure: Failure | None) -> None:
-        tally = replace(self._tally, calls=self._tally.calls + 1, last_ms=ms, total_ms=self._tally.total_ms + ms)
-        if failure is None:
-            self._tally = replace(tally, failing_since=None)
-        else:
-            since = tally.failing_since or datetime.now(UTC)
-            error = f"{failure.kind}: {failure.reason}"
-            self._tally = replace(tally, failures=tally.failures + 1, last_error=error, failing_since=since)
-
-    def _suspend(self, pause_s: float) -> None:
-        self._pause_s = pause_s
-        self._set_until(pause_s)
-
-    def _set_until(self, from_now_s: float) -> None:
-        self._until = self._clock() + from_now_s
-        self._tally = replace(self._tally, suspended_until=datetime.now(UTC) + timedelta(seconds=from_now_s))
-
-    def _lift(self) -> None:
-        self._pause_s = 0.0
-        self._timeouts = 0
-        self._tally = replace(self._tally, suspended_until=None)
 
 
 class StoreClient:

@@ -15,7 +15,8 @@ from . import settings
 from .binding import bind, nearest
 from .config import Config, load
 from .errors import BadRequest, Duplicate, Invalid, NotFound, SettingError, Unavailable
-from .fan import Ask, Fan, StoreClient, Tally
+from .fan import Ask, Fan, StoreClient
+from .health import Tally
 from .hits import Json, Packet, StoreReply
 from .kinds import Kind
 from .overlay import Overlay

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from .binding import Unbound
 from .errors import NotFound
-from .fan import StoreClient, Tally
+from .fan import StoreClient
 from .fusion import fuse, ranked
+from .health import Tally
 from .hits import Asked, Failure, Packet, Skipped, StoreReply, Warned
 from .settings import Federation
 from .stores import Store

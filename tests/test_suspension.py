@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from seren_corpus_callosum import fan as fan_module
-from seren_corpus_callosum.fan import Admission, Fan, Health
+from seren_corpus_callosum import health as health_module
+from seren_corpus_callosum.fan import Fan
+from seren_corpus_callosum.health import Admission, Health
 from seren_corpus_callosum.hits import Failure
 from tests.support import scripts
 from tests.support.goodstore import GoodStore
@@ -186,8 +187,8 @@ def test_what_is_left_out_says_why_and_until_when(health: Health) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fan_module, "FIRST_PAUSE_S", 0.2)
-    monkeypatch.setattr(fan_module, "LONGEST_PAUSE_S", 0.4)
+    monkeypatch.setattr(health_module, "FIRST_PAUSE_S", 0.2)
+    monkeypatch.setattr(health_module, "LONGEST_PAUSE_S", 0.4)
 
 
 def test_a_hung_store_costs_three_searches_and_then_nothing_until_it_recovers(
