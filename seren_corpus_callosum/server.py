@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import waitress.server
+import waitress.wasyncore
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.task import Task, ThreadedTaskDispatcher
@@ -148,6 +149,7 @@ class Server:
         settings = callosum.config.server
         self._lanes = Lanes(settings.threads)
         self._map: dict[int, Any] = {}
+        self._running = False
         try:
             self._server = waitress.server.create_server(
                 refusing_when_full(create_app(callosum)),
@@ -179,6 +181,7 @@ class Server:
 
     def run(self) -> None:
         """Serve; ends with the process, see `serve_until_signalled`, or with `close`."""
+        self._running = True
         self._server.run()
 
     def finish(self) -> None:
@@ -196,7 +199,15 @@ class Server:
         """End everything; for a server that runs in a thread of a larger program."""
         self.finish()
         self._lanes.shutdown(timeout=1)
-        self._server.close()
+        if self._running:
+            # In the loop's own thread: a descriptor closed under it may be another's by the time that it reads there.
+            first: Any = next(one for one in self._map.values() if isinstance(one, waitress.server.BaseWSGIServer))
+            first.trigger.pull_trigger(self._close_all)
+        else:
+            self._close_all()
+
+    def _close_all(self) -> None:
+        waitress.wasyncore.close_all(self._map)
 
 
 def serve_until_signalled(server: Server) -> NoReturn:
