@@ -6,8 +6,7 @@ import re
 import socket
 import time
 import traceback
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -17,7 +16,8 @@ from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.routing import Map, Rule
 
-from . import guard, wire
+from . import answers, guard, wire
+from .answers import BODY_LIMIT_BYTES, answer, json_body, problem_response, raw_body, sent_headers
 from .binding import Unbound
 from .errors import (
     BadRequest,
@@ -36,7 +36,6 @@ from .stores import adapter_types
 
 log = logging.getLogger(__name__)
 
-BODY_LIMIT_BYTES = 1024 * 1024
 MCP_PATHS = ("/mcp", "/mcp/")
 NO_MCP = "MCP is not installed here: pip install 'seren-corpus-callosum[mcp]', then start this again"
 Authorize = Callable[[str], Any]
@@ -242,8 +241,8 @@ class _Face:
     def guarded(self, action: Action, view: View, *, has_body: bool | None = None) -> View:
         def serve(**arguments: Any) -> Response:
             started = time.monotonic()
-            request_id = _request_id(request.headers.get("X-Request-Id", ""))
-            ask = _asked(has_body)
+            request_id = answers.request_id(request.headers.get("X-Request-Id", ""))
+            ask = answers.asked(has_body)
             try:
                 response = self._refused(ask, action) or view(**arguments)
             except Problem as exc:
@@ -293,53 +292,9 @@ def _host_refusal(authorize: Authorize, action: str) -> Response | None:
     return current_app.make_response(verdict)
 
 
-def _asked(has_body: bool | None) -> guard.Ask:
-    environ = request.environ
-    headers = sent_headers()
-    if has_body is None:
-        has_body = environ.get("CONTENT_LENGTH", "0") not in ("", "0") or "transfer-encoding" in headers
-    scheme = environ.get("wsgi.url_scheme", "http")
-    return guard.Ask(environ.get("REMOTE_ADDR"), request.method, headers, has_body, scheme)
-
-
-def sent_headers() -> dict[str, str]:
-    """The request's headers as WSGI tells them: werkzeug's view may have been decoded or stripped already."""
-    environ = request.environ
-    headers = {key[5:].replace("_", "-").lower(): value for key, value in environ.items() if key.startswith("HTTP_")}
-    headers["content-type"] = environ.get("CONTENT_TYPE", "")
-    return headers
-
-
 def _no_snapshots(name: str) -> None:
     if name in ("snapshot", "snapshots"):
         raise NotFound("a callosum keeps no snapshots: it holds no data")
-
-
-def _request_id(sent: str) -> str:
-    return sent if re.fullmatch(r"[!-~]{1,64}", sent) else uuid.uuid4().hex
-
-
-def json_body() -> Json:
-    """The request's body as JSON; Problem for one that is too large or no JSON."""
-    return wire.decode(raw_body())
-
-
-def raw_body() -> bytes:
-    # On the request, not in the configuration: MAX_CONTENT_LENGTH is the host's.
-    request.max_content_length = BODY_LIMIT_BYTES
-    return request.get_data(cache=False)
-
-
-def answer(body: Mapping[str, Json], status: int = 200) -> Response:
-    return Response(wire.encode(body), status, mimetype="application/json", headers={"Cache-Control": "no-store"})
-
-
-def problem_response(problem: Problem) -> Response:
-    """The one error answer."""
-    response = Response(wire.encode(wire.problem_body(problem)), problem.status, problem.headers)
-    response.mimetype = "application/problem+json"
-    response.headers["Cache-Control"] = "no-store"
-    return response
 
 
 def has_mcp() -> bool:
