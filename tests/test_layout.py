@@ -18,7 +18,7 @@ PACKAGE = REPO / "seren_corpus_callosum"
 # Each module imports only from those to its left.
 ORDER = """
     errors hits | values fusion | kinds | settings tokens urls | overlay stores | yamlfile connections | binding config
-    | transport | health fan | roster snapshot | service | wire guard | tool shorten mcp | page web | server
+    | transport | health fan | roster snapshot | service | wire guard | tool shorten mcp | page answers web | server
     sample_memories demo units units_windows install reference init service_command logs console | cli __init__ __main__
 """
 LINES_LIMIT = 330
@@ -26,7 +26,7 @@ LINES_LIMIT = 330
 PLACES: dict[str, set[str] | None] = {
     "requests": {"connections", "transport"},
     "urllib3": {"connections", "transport"},
-    "flask": {"web"},
+    "flask": {"answers", "web"},
     "werkzeug": {"web"},
     "waitress": {"server"},
     "jinja2": {"page"},
