@@ -147,6 +147,11 @@ def _number(value: Json) -> Json:
 
 
 @cache
+def _version() -> str:
+    return version("seren-corpus-callosum")
+
+
+@cache
 def _tool() -> types.Tool:
     return types.Tool(
         name="search",
@@ -171,7 +176,7 @@ def _server(search: Search) -> Server[Any]:
 
     return Server(
         "seren-corpus-callosum",
-        version=version("seren-corpus-callosum"),
+        version=_version(),
         title="Seren Corpus Callosum",
         instructions=tool.INSTRUCTIONS,
         on_list_tools=list_tools,
