@@ -1,5 +1,6 @@
 // Tabs, the address, keys, the token, and the start.
 
+// The panels go by other ids than the addresses: a browser takes the focus away from wherever it is for a target.
 const TABS = ["search", "stores", "overview"];
 
 // The address: #q=...&n=... is a search, #stores and #overview are the tabs.
@@ -42,7 +43,7 @@ function showTab(chosen) {
     const tab = byId(`tab-${name}`);
     tab.setAttribute("aria-selected", String(name === chosen));
     tab.tabIndex = name === chosen ? 0 : -1;
-    byId(name).hidden = name !== chosen;
+    byId(`panel-${name}`).hidden = name !== chosen;
   }
   if (chosen === "overview") drawMerge();
   if (chosen === "stores") refreshRoster();
@@ -76,11 +77,11 @@ document.addEventListener("keydown", (event) => {
   const typing = at.isContentEditable || ["TEXTAREA", "SELECT"].includes(at.tagName) || (at.tagName === "INPUT" && at.type !== "checkbox");
   if (event.key === "/" && !typing) {
     event.preventDefault();
-    if (byId("search").hidden) byId("tab-search").click();
+    if (byId("panel-search").hidden) byId("tab-search").click();
     showTab("search");
     byId("query").focus();
     byId("query").select();
-  } else if (byId("search").hidden) {
+  } else if (byId("panel-search").hidden) {
     return;
   } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     if (!typing || at === byId("query")) walkHits(event);

@@ -206,7 +206,7 @@ async function copied(text) {
 }
 
 function copyButton(label, text, name = label) {
-  const button = el("button.quiet.copy", { type: "button", "aria-label": name === label ? null : name }, label);
+  const button = el("button.quiet.copy", { type: "button", "aria-label": name === label ? null : `${label}: ${name}` }, label);
   button.addEventListener("click", async () => {
     const done = await copied(typeof text === "function" ? text() : text);
     button.textContent = done ? "Copied" : "Not copied";

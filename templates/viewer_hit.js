@@ -147,8 +147,9 @@ function hitItem(position, hit, answer, mark) {
   const panel = el("div.details", { id: `${id}-details`, hidden: true });
   const line = el(
     "button.provenance",
-    { type: "button", "aria-expanded": "false", "aria-controls": panel.id, "aria-label": `Hit ${position}: why it is here` },
+    { type: "button", "aria-expanded": "false", "aria-controls": panel.id },
     el("span.fold"),
+    el("span.hidden", {}, `Why hit ${position} is here: `),
     [["rrf", hit.score], ["rel", hit.base_relevance], ["native", hit.native_score], ["d=", hit.raw_distance]].map(
       ([name, value]) => el("span.number", {}, el("span.of", {}, name), short(value)),
     ),

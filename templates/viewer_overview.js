@@ -70,7 +70,7 @@ function showSnippets(bearer) {
 // The drawing
 
 function drawMerge() {
-  if (byId("overview").hidden) return; // it has no width yet; the tab draws it when it opens
+  if (byId("panel-overview").hidden) return; // it has no width yet; the tab draws it when it opens
   const answer = list(state.answer?.hits).length ? state.answer : EXAMPLE;
   const hue = (store) => (answer === EXAMPLE ? EXAMPLE_HUES[store] : hueOf(store));
   const tally = new Map();

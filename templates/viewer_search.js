@@ -10,7 +10,7 @@ async function ask(query, count) {
   byId("search-trouble").replaceChildren();
   byId("silent").replaceChildren();
   byId("summary").textContent = "Asking…";
-  byId("search").setAttribute("aria-busy", "true");
+  byId("panel-search").setAttribute("aria-busy", "true");
   byId("results").classList.add("old");
   byId("welcome").hidden = true;
   showChips(waitingChips());
@@ -30,7 +30,7 @@ async function ask(query, count) {
   } finally {
     if (running === mine || running === null) {
       running = null;
-      byId("search").removeAttribute("aria-busy");
+      byId("panel-search").removeAttribute("aria-busy");
       byId("results").classList.remove("old");
     }
   }

@@ -33,7 +33,7 @@ const isDown = (row) =>
 function showRoster() {
   const box = byId("roster");
   const busy = box.querySelector(".confirm") || box.contains(document.activeElement);
-  if (busy && !byId("stores").hidden) return; // redrawing would take the focus, or the question, away
+  if (busy && !byId("panel-stores").hidden) return; // redrawing would take the focus, or the question, away
   drawRoster();
 }
 
@@ -49,7 +49,7 @@ function drawRoster() {
 
 function welcome(rows) {
   if (!rows.length) {
-    const add = el("button.strong", { type: "button", click: () => { go("stores"); openForm(); } }, "+ Add store");
+    const add = el("button.strong", { type: "button", click: () => { showTab("stores"); go("stores"); openForm(); } }, "+ Add store");
     return [el("p", {}, "No stores are configured yet, so there is nobody to ask."), el("p", {}, add)];
   }
   const asked_ = rows.filter((row) => row.status === "active");
