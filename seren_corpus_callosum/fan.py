@@ -80,9 +80,12 @@ def _ask_store(transport: Transport, store: Store, ask: Ask, call: Call) -> Mapp
         body = store.adapter.body(ask.query, store.asked_for(ask.wanted), store.options, call.left_s())
         return Mapped(*store.adapter.read(decode(transport.search(call, body, ask.via))))
     except Exception as exc:  # noqa: BLE001 - an adapter may be anybody's: what it raises costs its own store only
-        raise store_error(exc, call) from None
+        error = store_error(exc, call)
+        # The frames of both hold the answer, megabytes perhaps, until the garbage collector comes by.
+        error.__traceback__ = error.__context__ = None
     finally:
         call.done_at = time.monotonic()
+    raise error
 
 
 @dataclass(slots=True)
@@ -176,17 +179,16 @@ class Fan:
                 future.cancel()
 
     @staticmethod
-    def _outcome(job: _Job) -> Mapped:
+    def _outcome(job: _Job) -> Mapped | StoreError:
         if job.future is None or not job.future.done() or job.future.cancelled():
-            raise job.error or job.call.ended_by or job.call.timed_out()
-        return job.future.result()
+            return job.error or job.call.ended_by or job.call.timed_out()
+        error = job.future.exception()
+        return error if isinstance(error, StoreError) else job.future.result()
 
     def _ended(self, job: _Job, ask: Ask, started: float, suspend_after: int) -> StoreReply:
-        store, failure, mapped = job.store, None, Mapped((), ())
-        try:
-            mapped = self._outcome(job)
-        except StoreError as exc:
-            failure = _failed(store, exc)
+        store, failure, mapped = job.store, None, self._outcome(job)
+        if isinstance(mapped, StoreError):
+            failure, mapped = _failed(store, mapped), Mapped((), ())
         ms = ((job.call.done_at or time.monotonic()) - started) * 1000
         late = failure is not None and failure.kind == "timeout"
         timed_out = None if late and not job.full else late
