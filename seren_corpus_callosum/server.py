@@ -17,7 +17,7 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.task import Task, ThreadedTaskDispatcher
 
-from . import wire
+from . import answers, wire
 from .errors import Unavailable
 from .service import Callosum
 from .web import create_app
@@ -101,7 +101,9 @@ def refusing_when_full(app: Callable[..., Iterable[bytes]]) -> Callable[..., Ite
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if getattr(_lane, "full", False):
-            start_response("503 Service Unavailable", headers)
+            request_id = answers.request_id(environ.get("HTTP_X_REQUEST_ID", ""))
+            start_response("503 Service Unavailable", [*headers, ("X-Request-Id", request_id)])
+            log.info("%s refused with 503: too many are waiting %s", environ["REQUEST_METHOD"], request_id)
             return [body]
         return app(environ, start_response)
 
