@@ -274,7 +274,7 @@ def test_without_a_host_that_uses_it_no_cookie_is_set(callosum):
     assert "Set-Cookie" not in answer.headers
 
 
-def test_a_log_filter_that_reads_the_request_meets_no_thread_without_one(callosum, good_store, caplog):
+def test_a_log_filter_that_reads_the_request_meets_no_thread_without_one(callosum, good_store, caplog, monkeypatch):
     one = callosum()
     sick = good_store("seren_loci")
     sick.status = 500
@@ -296,7 +296,7 @@ def test_a_log_filter_that_reads_the_request_meets_no_thread_without_one(callosu
         return client.post("/callosum/search", json={"query": str(turn)}, headers={"X-Number": str(turn)})
 
     logger = logging.getLogger("seren_corpus_callosum")
-    caplog.handler.addFilter(WithRequest())
+    monkeypatch.setattr(caplog.handler, "filters", [WithRequest()])  # every test has the same handler
     caplog.set_level(logging.DEBUG, logger.name)
     with ThreadPoolExecutor(20, thread_name_prefix="host") as pool:
         answers = list(pool.map(search, range(20)))
