@@ -23,6 +23,7 @@ REAL = Path(os.environ.get("SEREN_TEST_REAL_STORES") or REPO / ".real")
 NODE = REAL / "mcp_node"
 DRIVERS = Path(__file__).parent / "mcp_clients"
 TOKEN = "a-token"
+HUNG_S = 2.0  # that the store which hangs may take
 Stores = tuple[GoodStore, GoodStore]
 CLIENTS = ("sdk1", "sdk2", "sdk2-handshake", "sdk2-newest", "fastmcp", "typescript")
 
@@ -128,10 +129,10 @@ def configured(two_stores: Stores, token: str = "") -> str:
         {
             "server": {"bearer_token": token},
             "federation": {
-                "per_store_timeout_s": 0.5,
+                "per_store_timeout_s": 10.0,
                 "stores": [
                     {"name": "facts", "type": "seren_loci", "url": facts.url},
-                    {"name": "episodic", "type": "seren_memory", "url": episodic.url},
+                    {"name": "episodic", "type": "seren_memory", "url": episodic.url, "timeout_s": HUNG_S},
                 ],
             },
         }
@@ -282,4 +283,4 @@ def test_a_hung_store_holds_a_call_for_its_deadline_only(
     two_stores[1].delay_s = 30.0
     begun = time.monotonic()
     assert len(client.search(times=10)) == 10
-    assert time.monotonic() - begun < 0.5 + 1.5
+    assert time.monotonic() - begun < HUNG_S + 2.0
