@@ -1,4 +1,4 @@
-"""Two replicas behind a real nginx, as docs/scale.md says: one is killed, or both are drained, under load."""
+"""Two replicas behind a real nginx and a real HAProxy, as docs/scale.md says: killed and drained under load."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from tests.support.net import free_port
 from tests.support.process import ServerProcess, clean_environment
 from tests.support.service import Service
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="nginx of the distribution")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="proxies of the distribution")
 
 CLIENTS = 6
 LOAD_S = 0.7  # before and after the event
@@ -47,19 +47,33 @@ def documented(language):
     return sample
 
 
-def nginx_config(folder, front, replicas):
-    text = documented("nginx").replace("listen 7423", f"listen 127.0.0.1:{front}")
-    for standing, replica in zip(("7431", "7432"), replicas, strict=True):
+def at(ports, replicas, text):
+    for standing, replica in zip(ports, replicas, strict=True):
         text = text.replace(f"127.0.0.1:{standing}", f"127.0.0.1:{replica.port}")
+    return text
+
+
+def nginx(folder, front, replicas):
+    text = at(("7431", "7432"), replicas, documented("nginx").replace("listen 7423", f"listen 127.0.0.1:{front}"))
     user = "user root;" if os.geteuid() == 0 else ""
-    return AROUND.format(folder=folder, user=user, documented=text)
+    file = folder / "nginx.conf"
+    file.write_text(AROUND.format(folder=folder, user=user, documented=text))
+    return ["nginx", "-e", "stderr", "-c", str(file)]
 
 
-@pytest.fixture
-def site(service, good_store, tmp_path):
-    """Two replicas on one configuration file over a store that takes 20 ms, and nginx in front."""
-    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    require(program, "nginx")
+def haproxy(folder, front, replicas):
+    file = folder / "haproxy.cfg"
+    file.write_text(
+        at(("7431", "7432"), replicas, documented("haproxy").replace("bind :7423", f"bind 127.0.0.1:{front}"))
+    )
+    return ["haproxy", "-db", "-f", str(file)]
+
+
+@pytest.fixture(params=[nginx, haproxy], ids=["nginx", "haproxy"])
+def site(request, service, good_store, tmp_path):
+    """Two replicas on one configuration file over a store that takes 20 ms, and a proxy in front."""
+    program = shutil.which(request.param.__name__, path=f"{os.environ['PATH']}:/usr/sbin")
+    require(program, request.param.__name__)
     store = good_store("seren_loci", [{"id": "1", "key": "", "value": "larch"}])
     store.delay_s = 0.02
     config = documented("yaml").replace("http://127.0.0.1:7422", store.url)
@@ -71,20 +85,19 @@ def site(service, good_store, tmp_path):
     second.folder = tmp_path / "second"
     second.folder.mkdir()
     front = free_port()
-    folder = tmp_path / "nginx"
+    folder = tmp_path / "proxy"
     folder.mkdir()
-    (folder / "nginx.conf").write_text(nginx_config(folder, front, (first, second)))
-    command = [program, "-e", "stderr", "-c", str(folder / "nginx.conf")]
-    with second, ServerProcess(command, folder, front, clean_environment(folder / "home")) as proxy:
+    _, *arguments = request.param(folder, front, (first, second))
+    with second, ServerProcess([program, *arguments], folder, front, clean_environment(folder / "home")) as proxy:
         yield proxy, first, second, store
     assert "Traceback" not in second.stderr
 
 
-def ask(url, method="POST", path="/search", body=None):
+def ask(url, path="/search", body=None, headers=None):
     with requests.Session() as session:
         session.trust_env = False
         session.headers["Authorization"] = "Bearer right"
-        return session.request(method, url + path, json=body, timeout=10)
+        return session.post(url + path, json=body, headers=headers, timeout=10)
 
 
 class Load:
@@ -136,7 +149,7 @@ def test_a_replica_killed_under_load_costs_no_search_but_one_whose_answer_was_on
         load.run_on()
         first.start()
         load.run_on()
-    # nginx asks the other replica again unless the head of an answer has come; nothing later may fail at all.
+    # The other replica is asked again unless the head of an answer has come; nothing later may fail at all.
     assert [got for begun, got in load.failed if begun > killed or "IncompleteRead" not in str(got)] == []
     assert len(load.seen) >= 60
     assert "POST /search 200" in second.stderr
@@ -158,20 +171,12 @@ def test_replicas_stopped_one_after_the_other_under_load_fail_no_search(site):
     assert load.failed == []
 
 
-def test_a_store_added_through_the_proxy_is_in_the_next_search_of_both(site, good_store):
+def test_replicas_are_one_callosum_to_those_who_add_stores_and_to_a_query_that_comes_back(site, good_store):
     proxy, first, second, _ = site
     added = good_store("seren_memory", [{"id": "2", "content": "pine"}])
     entry = {"name": "episodic", "type": "seren_memory", "url": added.url}
     assert ask(proxy.url, path="/stores", body=entry).status_code == 201
     for url in (first.url, second.url, proxy.url, proxy.url):
         assert ask(url, body={"query": "x"}).json()["stores_searched"] == ["facts", "episodic"]
-
-
-def test_replicas_are_one_callosum_to_a_query_that_comes_back(site):
-    _, first, second, _ = site
-    for replica in (first, second):
-        answer = replica.request(
-            "POST", "/search", json={"query": "x"},
-            headers={"Via": "1.1 callosum-memory", "Authorization": "Bearer right"},
-        )  # fmt: skip
-        assert [entry["kind"] for entry in answer.json()["skipped"]] == ["loop"]
+        looped = ask(url, body={"query": "x"}, headers={"Via": "1.1 callosum-memory"}).json()
+        assert [entry["kind"] for entry in looped["skipped"]] == ["loop", "loop"]
