@@ -1,5 +1,6 @@
 """The blueprint as a guest: it serves under any prefix, asks the host whom to let in, and leaves the host as it was."""
 
+import importlib.util
 import logging
 import re
 import threading
@@ -14,7 +15,7 @@ from werkzeug.test import Client
 
 from examples.portal import create_portal
 from seren_corpus_callosum import Callosum, create_blueprint
-from tests.support.checks import problem
+from tests.support.checks import problem, require
 
 BEARER = {"Authorization": "Bearer right"}
 NEW = {"name": "new", "type": "seren_loci", "url": "http://127.0.0.1:1"}
@@ -310,6 +311,48 @@ def test_a_log_filter_that_reads_the_request_meets_no_thread_without_one(callosu
 
 def test_a_search_of_the_hosts_own_needs_no_request(callosum):
     assert [ranked.hit.content for ranked in callosum("pine").search("x").hits] == ["pine"]
+
+
+FORGED = {
+    "X-Forwarded-Prefix": '"><script>',
+    "X-Forwarded-Host": "evil.example",
+    "X-Forwarded-Proto": "javascript",
+    "Forwarded": 'for=";";host=evil.example',
+    "X-Script-Name": "//evil.example",
+}
+
+
+def test_forged_proxy_headers_reach_neither_the_page_nor_a_location(callosum):
+    client = app_with(create_blueprint(callosum())).test_client()
+    plain, forged = client.get("/callosum/viewer"), client.get("/callosum/viewer", headers=FORGED)
+    assert forged.status_code == 200
+    assert "evil.example" not in forged.text
+    assert without_nonces(forged.text) == without_nonces(plain.text)
+    for path in ("/callosum", "/callosum/mcp/", "/callosum/stores/", "/callosum//search"):
+        answer = client.get(path, headers=FORGED)
+        assert answer.status_code in (200, 404, 405)
+        assert "Location" not in answer.headers
+        assert "evil.example" not in answer.text
+
+
+def without_nonces(page):
+    return re.sub(r'nonce="[^"]*"', "", page)
+
+
+@pytest.mark.parametrize("path", ["/outer/memory/mcp", "/outer/memory/mcp/"])
+def test_the_search_tool_is_below_the_prefix_too(path, callosum):
+    require(importlib.util.find_spec("mcp"), "mcp")
+    outer = flask.Blueprint("outer", "host", url_prefix="/outer")
+    outer.register_blueprint(create_blueprint(callosum(server="{bearer_token: right}")), url_prefix="/memory")
+    app = flask.Flask("host")
+    app.register_blueprint(outer)
+    call = {"name": "search", "arguments": {"query": "x"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    client = app.test_client()
+    problem(client.post(path, json=message), 401)
+    answer = client.post(path, json=message, headers=BEARER)
+    assert answer.status_code == 200, answer.text
+    assert answer.json["result"]["structuredContent"]["hits"][0]["content"] == "larch"
 
 
 # Whom it lets in
