@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from flask import Blueprint, Flask, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
-from werkzeug.routing import Map, Rule
+from werkzeug.routing import Map, PathConverter, Rule
 
 from . import answers, guard, wire
 from .answers import BODY_LIMIT_BYTES, answer, json_body, problem_response, raw_body, sent_headers
@@ -93,13 +93,25 @@ def _blueprint(callosum: Callosum, name: str, authorize: Authorize | None, *, gu
         prefix = (state.url_prefix or "").rstrip("/")
         for path in (f"{prefix}/<path:rest>", f"{prefix}/", prefix):
             if path:
-                rule = Rule(
+                rule = _RestRule(
                     path, endpoint=endpoint, merge_slashes=False, strict_slashes=True, subdomain=state.subdomain
                 )
                 state.app.url_map.add(rule)
         state.app.view_functions[endpoint] = face.rest
 
     return blueprint
+
+
+class _AnyPath(PathConverter):
+    regex = r"[\s\S]*?"  # a dot would leave a line break in a path to the host's 404 page
+    part_isolating = False
+
+
+class _RestRule(Rule):
+    """A rule whose variable takes any path: werkzeug's own takes none that begins with a slash."""
+
+    def get_converter(self, variable_name: str, converter_name: str, args: Any, kwargs: Any) -> PathConverter:
+        return _AnyPath(self.map)
 
 
 class _Face:
@@ -224,7 +236,7 @@ class _Face:
         """Whatever no route serves, in any method: 404, or 405 with the methods that the path does have."""
         if not rest and request.method in ("GET", "HEAD"):  # the prefix without its slash
             return self.guarded(Action.PUBLIC, self.about)()
-        allowed = sorted(self.known.allowed_methods("/" + rest))
+        allowed = [] if rest.startswith("/") else sorted(self.known.allowed_methods("/" + rest))
         action = Action.WELL_KNOWN if rest.startswith(".well-known/") else Action.READ
 
         def view() -> Response:
