@@ -348,6 +348,10 @@ def test_a_call_that_is_none_is_invalid_params(one: Tool, params: Any) -> None:
 # Results
 
 
+def test_a_session_id_from_before_a_restart_is_no_hindrance(one: Tool) -> None:
+    assert not one.call({"query": "violet"}, Mcp_Session_Id="0123456789abcdef")["isError"]
+
+
 def test_the_structured_result_is_the_body_of_post_search(
     tool: Callable[..., Tool], facts: GoodStore, good_store: Callable[..., GoodStore]
 ) -> None:
@@ -585,12 +589,13 @@ def test_a_body_over_a_mebibyte_is_413(one: Tool) -> None:
     problem(one.post(b" " * (1024 * 1024 + 1)), 413)
 
 
+@pytest.mark.parametrize("missing", ["mcp", "mcp_types"], ids=["no SDK", "the SDK of the major before"])
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_without_the_extra_mcp_is_404_and_says_how_to_get_it(
-    tool: Callable[..., Tool], facts: GoodStore, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+    tool: Callable[..., Tool], facts: GoodStore, monkeypatch: pytest.MonkeyPatch, method: str, path: str, missing: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.setitem(sys.modules, missing, None)
     one = tool(entry("facts", facts))
     detail = problem(one.client.open(path, method=method), 404)["detail"]
     assert "pip install 'seren-corpus-callosum[mcp]'" in detail

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -202,6 +203,19 @@ def test_only_messages_go_to_standard_output(tmp_path: Path) -> None:
     assert "Traceback" not in ran.stderr
 
 
+def test_a_cancelled_call_holds_nothing_up(tmp_path: Path, good_store: Callable[..., GoodStore]) -> None:
+    hung = good_store("seren_loci")
+    hung.delay_s = 60.0
+    config = f"federation: {{stores: [{{name: hung, type: seren_loci, url: '{hung.url}', timeout_s: 60}}]}}\n"
+    (tmp_path / "seren-corpus-callosum.yaml").write_text(config)
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}
+    odd = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": [3]}}
+    ran = run_command(tmp_path, "mcp", stdin=spoken(INITIALIZE, CALL, LIST, odd, cancelled), timeout_s=20)
+    assert ran.returncode == 0, ran.stderr
+    assert {1, 2} <= {json.loads(line)["id"] for line in ran.stdout.splitlines()}
+    assert "Traceback" not in ran.stderr
+
+
 def test_a_configuration_with_faults_ends_the_command_with_78(tmp_path: Path) -> None:
     (tmp_path / "seren-corpus-callosum.yaml").write_text("server: {port: no}\n")
     ran = run_command(tmp_path, "mcp")
@@ -212,7 +226,7 @@ def test_a_configuration_with_faults_ends_the_command_with_78(tmp_path: Path) ->
 def test_without_the_extra_the_command_says_how_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['mcp'] = None\n")
     environment = service_environment(tmp_path)
-    environment["PYTHONPATH"] += f":{tmp_path}"
+    environment["PYTHONPATH"] += f"{os.pathsep}{tmp_path}"
     ran = subprocess.run(
         [sys.executable, "-m", "seren_corpus_callosum", "mcp"],
         cwd=tmp_path, env=environment, input="", capture_output=True, encoding="utf-8", timeout=30, check=False,
