@@ -5,7 +5,8 @@ The wire formats are those of the stores; what a field becomes here stands in do
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, NamedTuple
 
 from .errors import KINDS, SettingError, StoreError
@@ -262,17 +263,21 @@ def register_adapter(type_name: str, adapter: Adapter) -> None:
 
 def adapter_for(type_name: str) -> Adapter | None:
     """The adapter of a store type, built in, registered, or brought by an installed entry point."""
-    if type_name not in _registry:
-        for found in entry_points(group=ENTRY_POINT_GROUP, name=type_name):
-            loaded = found.load()
-            register_adapter(type_name, loaded() if isinstance(loaded, type) else loaded)
+    if type_name not in _registry and type_name in (brought := _brought(tuple(sys.path))):
+        loaded = brought[type_name].load()
+        register_adapter(type_name, loaded() if isinstance(loaded, type) else loaded)
     return _registry.get(type_name)
 
 
 def adapter_types() -> tuple[str, ...]:
     """Every store type that can be named in a configuration."""
-    brought = (found.name for found in entry_points(group=ENTRY_POINT_GROUP))
-    return tuple(dict.fromkeys([*_registry, *brought]))
+    return tuple(dict.fromkeys([*_registry, *_brought(tuple(sys.path))]))
+
+
+@lru_cache(maxsize=1)
+def _brought(_search_path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """What installed packages bring; kept, since looking through all of them takes milliseconds."""
+    return {found.name: found for found in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 @dataclass(frozen=True, slots=True)
