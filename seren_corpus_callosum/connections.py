@@ -218,6 +218,7 @@ def _chain(exc: BaseException) -> list[BaseException]:
 
 
 _MAP: tuple[tuple[str, str, tuple[type[BaseException], ...]], ...] = (
+    ("unreachable", "it was removed, or the service is stopping", (urllib3.exceptions.ClosedPoolError,)),
     ("unreachable", "its TLS certificate is not trusted", (ssl.SSLCertVerificationError,)),
     ("unreachable", "TLS failed", (ssl.SSLError, requests.exceptions.SSLError, urllib3.exceptions.SSLError)),
     ("bad_reply", "the answer was cut short", (http.client.IncompleteRead, urllib3.exceptions.IncompleteRead)),

@@ -66,7 +66,7 @@ def full_backlog(stack: ExitStack) -> Sick:
 
 def never_reads(stack: ExitStack) -> Sick:
     sick = raw(scripts.hang_on_accept, asked=False)(stack)
-    sick.body = {"query": "x" * 20_000_000}
+    sick.body = {"query": "x" * 8_000_000}
     return sick
 
 
@@ -236,6 +236,11 @@ def test_every_exception_of_the_libraries_has_a_kind_and_a_reason_that_echoes_no
         (requests.exceptions.ProxyError(ECHO), "unreachable", "its proxy refused the connection"),
         (requests.exceptions.InvalidHeader(ECHO), "unreachable", "it could not be reached"),
         (urllib3.exceptions.PoolError(None, ECHO), "unreachable", "the call failed"),  # type: ignore[arg-type]
+        (
+            requests.exceptions.ConnectionError(urllib3.exceptions.ClosedPoolError(None, ECHO)),  # type: ignore[arg-type]
+            "unreachable",
+            "it was removed, or the service is stopping",
+        ),
         (KeyError(ECHO), "bad_reply", "the answer could not be read (KeyError)"),
         (RecursionError(ECHO), "bad_reply", "the answer could not be read (RecursionError)"),
         (MemoryError(ECHO), "bad_reply", "the answer could not be read (MemoryError)"),

@@ -293,6 +293,42 @@ def test_sixty_four_clients_on_healthy_stores_are_all_served(
     assert statuses == [200] * 256
 
 
+def test_a_roster_that_changes_under_load_costs_no_search(
+    service: Services, good_urls: Callable[[int], list[str]]
+) -> None:
+    first, second = good_urls(2)
+    one = service(config({"first": first}))
+    ended = threading.Event()
+    reasons: set[str] = set()
+
+    def search(client: Client) -> None:
+        while not ended.is_set():
+            status, body, _ = client.search()
+            assert status == 200 and "first" in body["stores_searched"], body
+            reasons.update(entry["reason"] for entry in body["skipped"])
+
+    faults: list[Exception] = []
+    crowd = threading.Thread(target=lambda: faults.extend(at_once(8, one.port, search)))
+    crowd.start()
+    try:
+        for _ in range(15):
+            added = one.request("POST", "/stores", json={"name": "second", "type": "seren_loci", "url": second})
+            assert added.status_code == 201, added.text
+            assert "second" in one.search("x")["stores_searched"]
+            assert one.request("DELETE", "/stores/second").status_code == 200
+            assert one.search("x")["stores_searched"] == ["first"]
+    finally:
+        ended.set()
+        crowd.join()
+    assert faults == []
+    assert reasons <= {"it was removed, or the service is stopping"}
+    port = int(second.rpartition(":")[2])
+    connections = psutil.Process(one.pid).net_connections
+    assert soon(lambda: not [c for c in connections("tcp") if c.raddr and c.raddr[1] == port], 2.0)
+    names = one.stderr
+    assert "pool is full" not in names and "Traceback" not in names
+
+
 def test_past_the_bounded_queue_a_search_is_told_to_come_again(service: Services, raw_store: RawStores) -> None:
     hung = raw_store(scripts.answer_held(HIT))
     one = service(config({"hung": hung.url}, timeout_s=20, server="{threads: 1}"))
