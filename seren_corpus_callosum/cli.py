@@ -13,12 +13,12 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from . import console, init, logs, service_command, settings, wire
+from . import console, init, logs, service_command, settings, urls, wire
 from .binding import bind_all
 from .config import DEFAULT_FILE, Config, load
 from .connections import Call
 from .demo import SAMPLE_QUERY, SampleStores
-from .errors import CallosumError, ConfigError, Invalid, Problem, StoreError
+from .errors import CallosumError, ConfigError, Invalid, StoreError
 from .server import Server, serve_until_signalled
 from .service import Callosum
 from .settings import Server as ServerSettings
@@ -44,14 +44,7 @@ def main() -> None:
             logs.last_words(fault)
         sys.exit(EX_CONFIG)
     except CallosumError as exc:
-        _fail(_told(exc))
-
-
-def _told(exc: CallosumError) -> str:
-    if isinstance(exc, Problem) and exc.errors:
-        told = [f"{field}: {message}" for field, messages in exc.errors.items() for message in messages]
-        return "; ".join(told)
-    return str(exc)
+        _fail(console.told(exc))
 
 
 def _fail(message: str, status: int = 1) -> NoReturn:
@@ -140,24 +133,28 @@ def search(
     else:
         body = _asked_service(config, url, query, n_results)
     if as_json:
-        click.echo(json.dumps(body, ensure_ascii=False, indent=2))
+        click.echo(json.dumps(body, indent=2))  # in ASCII: any console can show it, none is steered by it
     else:
         click.echo("\n".join(console.search_lines(body)))
 
 
 def _asked_service(config: Config, url: str, query: str, n_results: int | None) -> dict[str, Any]:
     """The answer of a running service; it gets this configuration's token."""
-    store = Store("service", "callosum", InnerCallosum(), url.rstrip("/"), token=config.token)
+    address = urls.parse(url)
+    credentials = address.credentials if config.token is None else None
+    store = Store("service", "callosum", InnerCallosum(), address.url, token=config.token, credentials=credentials)
     trust = Trust(trust_system_store=config.tls.trust_system_store, ca_bundle=config.tls.ca_bundle)
     call = Call(settings.SECONDS.high)
     try:
         transport = Transport(store, connections=1, trust=trust)
         body = decode(transport.search(call, {"query": query, "n_results": n_results}, ()))
     except StoreError as exc:
-        _fail(f"{url}: {exc.reason}")
-    if not isinstance(body, dict) or not isinstance(body.get("hits"), list) or "stores_searched" not in body:
-        _fail(f"{url}: what answers there is not a callosum")
-    return body
+        _fail(f"{address.url}: {exc.reason}")
+    try:
+        console.search_lines(body)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        _fail(f"{address.url}: what answers there is not a callosum")
+    return dict(body)
 
 
 @cli.command()

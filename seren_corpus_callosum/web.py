@@ -269,8 +269,8 @@ class _Face:
                 response = problem_response(Problem(f"this service failed; its log has more under {request_id}"))
             response.headers["X-Request-Id"] = request_id
             ms = (time.monotonic() - started) * 1000
-            path = request.path.encode("unicode_escape").decode("ascii")
-            log.info("%s %s %s %.1f ms %s", request.method, path, response.status_code, ms, request_id)
+            method, path = (text.encode("unicode_escape").decode() for text in (request.method, request.path))
+            log.info("%s %s %s %.1f ms %s", method, path, response.status_code, ms, request_id)
             return response
 
         return serve
