@@ -3,6 +3,7 @@
 The wire formats are those of the stores; what a field becomes here stands in docs/stores.md.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
