@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from flask import Blueprint, Flask, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
@@ -269,7 +270,7 @@ class _Face:
                 response = problem_response(Problem(f"this service failed; its log has more under {request_id}"))
             response.headers["X-Request-Id"] = request_id
             ms = (time.monotonic() - started) * 1000
-            method, path = (text.encode("unicode_escape").decode() for text in (request.method, request.path))
+            method, path = (quote(text, safe="/") for text in (request.method, request.path))
             log.info("%s %s %s %.1f ms %s", method, path, response.status_code, ms, request_id)
             return response
 
