@@ -203,7 +203,8 @@ class Fan:
 
         def ended(error: StoreError | None) -> None:
             if once.acquire(blocking=False):
-                failure = None if error is None else _failed(job.store, error)
+                # Not logged: here is no request, and a host's log filter that wants one would leave the trial open.
+                failure = None if error is None else Failure(error.kind, error.reason)
                 ms = (time.monotonic() - started) * 1000
                 job.client.health.tried(ms, failure, timed_out=error is not None and error.kind == "timeout")
                 with self._lock:

@@ -4,6 +4,7 @@ import importlib.util
 import logging
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import flask
@@ -14,7 +15,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client
 
 from examples.portal import create_portal
-from seren_corpus_callosum import Callosum, create_blueprint
+from seren_corpus_callosum import Callosum, create_blueprint, health
 from tests.support.checks import problem, require
 
 BEARER = {"Authorization": "Bearer right"}
@@ -307,6 +308,35 @@ def test_a_log_filter_that_reads_the_request_meets_no_thread_without_one(callosu
     assert [row for row in seen if row[0] != row[1] or not row[2].startswith("host")] == []
     for fault in ("outside of request context", "different Context", "wrong app context"):
         assert fault not in caplog.text
+
+
+def test_such_a_filter_does_not_keep_a_suspended_store_out_for_ever(callosum, good_store, caplog, monkeypatch):
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.05)
+    one, sick = callosum(), good_store("seren_loci")
+    one.add_store({"name": "sick", "type": "seren_loci", "url": sick.url, "timeout_s": 0.2})
+    client = app_with(create_blueprint(one)).test_client()
+
+    class WithRequest(logging.Filter):
+        def filter(self, record):
+            return flask.request.path != ""
+
+    def sick_is_asked():
+        return "sick" in client.post("/callosum/search", json={"query": "x"}).json["stores_searched"]
+
+    with caplog.filtering(WithRequest()):
+        sick.hold = threading.Event()
+        for _ in range(3):
+            assert not sick_is_asked()
+        asked_before = len(sick.searches)
+        sick.status = 500  # what the trial meets: any end but a timeout ends the suspension
+        sick.hold.set()
+        deadline = time.monotonic() + 5
+        while len(sick.searches) == asked_before:
+            assert not sick_is_asked()
+            assert time.monotonic() < deadline
+        sick.status = 200
+        while not sick_is_asked():
+            assert time.monotonic() < deadline
 
 
 def test_a_search_of_the_hosts_own_needs_no_request(callosum):
