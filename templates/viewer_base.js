@@ -152,11 +152,12 @@ async function call(method, path, body, signal) {
   if (response.type === "opaqueredirect") {
     throw new Trouble(0, "The address answers with a redirect, perhaps to a sign-in page. Reload this page and sign in.");
   }
-  let answer;
+  let answer = {};
   try {
     answer = parsed(text);
   } catch {
-    throw new Trouble(response.status, `The address answered ${response.status}, but not in JSON. Something else, such as a proxy, may stand in between.`);
+    // A portal around this service refuses with a page of its own.
+    if (![401, 403].includes(response.status)) throw new Trouble(response.status, `The address answered ${response.status}, but not in JSON. Something else, such as a proxy, may stand in between.`);
   }
   if (response.ok) return { body: answer, text };
   const trouble = new Trouble(response.status, inWords(response.status, answer, Boolean(token)), answer?.errors);

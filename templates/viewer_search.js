@@ -27,6 +27,7 @@ async function ask(query, count) {
     const said = Object.entries(cause.errors).flatMap(([key, messages]) => list(messages).map((text) => `${key}: ${text}`));
     const full = said.length ? new Trouble(cause.status, `${cause.message}: ${said.join("; ")}`) : cause;
     byId("search-trouble").replaceChildren(told(full, () => ask(query, count)));
+    if (cause.status === 401) return; // the roster would be refused as well, and ask for the token once more
   } finally {
     if (running === mine || running === null) {
       running = null;

@@ -7,6 +7,7 @@ async function refreshRoster() {
   try {
     const { body } = await call("GET", "stores");
     state.roster = body;
+    byId("count").placeholder = shown(body.n_results);
     byId("roster-trouble").replaceChildren();
   } catch (cause) {
     if (!(cause instanceof Trouble)) throw cause;

@@ -621,6 +621,16 @@ def test_an_answer_that_is_no_json_is_told_in_words(visit: Any, serve: Any, demo
     page.wait_for_selector("#search-trouble >> text=answered 502, but not in JSON")
 
 
+def test_a_portal_that_refuses_with_a_page_of_its_own_still_leads_to_the_token(
+    visit: Any, serve: Any, demo: Any
+) -> None:
+    page = visit(f"{serve(demo.store_entries())}/viewer").page
+    page.route("**/search", lambda route: route.fulfill(status=401, body="<h1>Sign in</h1>"))
+    page.fill("#query", "oak")
+    page.press("#query", "Enter")
+    page.wait_for_selector("dialog[open] >> text=This service asks for a token")
+
+
 # Keys, eyes, sizes
 
 

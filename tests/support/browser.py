@@ -19,7 +19,7 @@ ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-WAIT_MS = 4_000
+WAIT_MS = 10_000
 
 
 @contextmanager
