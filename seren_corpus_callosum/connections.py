@@ -117,8 +117,6 @@ class _Abortable(urllib3.connection.HTTPConnection):
         self.requests_sent += 1
         if self.handle is not None:
             call.attach(self.handle)
-        if self.sock is not None:  # it still has the time that the call before it had
-            self.sock.settimeout(max(call.left_s(), 0.001))
         super().request(*args, **kwargs)
 
     def close(self) -> None:

@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 import trustme
+import urllib3
 
 from seren_corpus_callosum import connections
+from seren_corpus_callosum.connections import Call
+from seren_corpus_callosum.errors import StoreError
 from seren_corpus_callosum.fan import Ask, Fan
 from seren_corpus_callosum.hits import Failure, StoreReply
 from seren_corpus_callosum.stores import SerenLoci
 from seren_corpus_callosum.tokens import Token
-from seren_corpus_callosum.transport import Trust, decode
+from seren_corpus_callosum.transport import Transport, Trust, decode
 from tests.support import scripts
 from tests.support.goodstore import GoodStore
 from tests.support.net import free_port
@@ -299,13 +302,43 @@ def test_an_answer_right_at_the_deadline_never_cuts_the_next_call_off(raw_store:
     store = raw_store(scripts.each_request(answer))
     late = 0
     with client(threads=2) as one:
-        for _ in range(250):
+        for _ in range(150):
             reply = search([(store_at(store.url), one)], timeout_s=0.02, query="race").only
             assert reply.failure is None or reply.failure.kind == "timeout", reply.failure
             late += reply.failure is not None
             assert ids(search([(store_at(store.url), one)], timeout_s=5.0, query="next").only) == ["next"]
-    assert 0 < late < 250, "it never raced"
+    assert 0 < late < 150, "it never raced"
     assert soon(lambda: sockets_to(store.port) == 0)
+
+
+@pytest.mark.parametrize(("moment", "opened"), [("before", 2), ("after", 1)])
+def test_an_abort_while_the_connection_goes_back_to_the_pool_never_meets_the_next_call(
+    raw_store: RawStores, monkeypatch: pytest.MonkeyPatch, moment: str, opened: int
+) -> None:
+    """Before: the connection is closed and not kept. After: it is somebody else's and not touched."""
+    put, pooled = urllib3.HTTPConnectionPool._put_conn, connections.Pool._put_conn
+
+    def then_aborted(pool: Any, conn: Any) -> None:
+        put(pool, conn)
+        connections.doing.call.abort()
+
+    def after_abort(pool: Any, conn: Any) -> None:
+        connections.doing.call.abort()
+        pooled(pool, conn)
+
+    store = raw_store(scripts.answer_json(HIT))
+    transport = Transport(store_at(store.url), connections=1, trust=Trust())
+    with monkeypatch.context() as patch:
+        if moment == "after":
+            patch.setattr(urllib3.HTTPConnectionPool, "_put_conn", then_aborted)
+        else:
+            patch.setattr(connections.Pool, "_put_conn", after_abort)
+        with pytest.raises(StoreError, match="no answer within"):
+            transport.search(Call(5.0), {}, ())
+    assert soon(lambda: sockets_to(store.port) == (moment == "after"))
+    transport.search(Call(5.0), {}, ())
+    assert store.connections == opened
+    transport.close()
 
 
 def test_an_aborted_answer_is_never_seen_by_another_search(raw_store: RawStores) -> None:
