@@ -121,8 +121,9 @@ class Address:
     expected: str = "one IP address"
 
     def check(self, value: Json) -> str:
+        text = Text(self.expected).check(value)
         try:
-            return str(ipaddress.ip_address(value)) if type(value) is str and value else Text(self.expected).check(value)
+            return str(ipaddress.ip_address(text)) if text else ""
         except ValueError:
             raise SettingError(self.expected) from None
 
