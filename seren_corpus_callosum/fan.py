@@ -48,10 +48,6 @@ class StoreClient:
         pool, transport = self._ready(store)
         return pool.submit(_ask_store, transport, store, ask, call)
 
-    def ask_here(self, store: Store, ask: Ask, call: Call) -> Mapped:
-        """The same in the calling thread; raises StoreError."""
-        return _ask_store(self._ready(store)[1], store, ask, call)
-
     def _ready(self, store: Store) -> tuple[ThreadPoolExecutor, Transport]:
         if self._owner != os.getpid() or self._pool is None or self._transport is None:
             with self._lock:
