@@ -24,7 +24,7 @@ function showPulse(trouble) {
   const rows = list(state.roster?.stores).filter((row) => row.enabled);
   const down = rows.filter(isDown).length;
   const look = trouble ? "bad" : down || !rows.length ? "warn" : "good";
-  const text = trouble ? (trouble.status === 401 ? "token needed" : "no answer") : down ? `${down} of ${rows.length} down` : counted(rows.length, "store");
+  const text = trouble ? (trouble.status === 401 ? "locked" : "no answer") : down ? `${down} of ${rows.length} down` : counted(rows.length, "store");
   byId("pulse").replaceChildren(el(`span.dot.${look}`), text);
 }
 

@@ -170,7 +170,7 @@ def test_stores_that_did_not_answer_are_named_with_the_reason_above_the_list(
     hung = raw_store(scripts.hang_after_request)
     entries = [
         *demo.store_entries(),
-        {"name": "archive", "type": "seren_memory", "url": hung.url},
+        {"name": "archive", "type": "seren_memory", "url": hung.url, "timeout_s": 0.5},
         {"name": "attic", "type": "seren_loci", "url": REFUSED},
         {"name": "broken", "type": "nope", "url": "http://x"},
     ]
@@ -684,6 +684,14 @@ def test_axe_finds_nothing_serious_on_any_tab(visit: Any, serve: Any, demo: Any,
     assert axe.violations(page) == []
     page.click("#token-open")
     assert axe.violations(page) == []
+
+
+def test_the_token_button_is_whole_at_360_px(visit: Any, serve: Any) -> None:
+    url = serve([], server={"bearer_token": "secret"})
+    page = visit(f"{url}/viewer", viewport={"width": 360, "height": 740}).page
+    page.wait_for_selector("#pulse >> text=locked")
+    box = page.locator("#token-open").bounding_box()
+    assert box["x"] + box["width"] <= 360
 
 
 @pytest.mark.parametrize("tab", [LARCH, "#stores", "#overview"])

@@ -42,7 +42,7 @@ def serving(folder: Path, stores: Sequence[dict[str, Any]], **settings: Any) -> 
     environ = settings.pop("environ", {})
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "seren-corpus-callosum.yaml"
-    federation = {"per_store_timeout_s": 0.5, **settings, "stores": list(stores)}
+    federation = {**settings, "stores": list(stores)}
     file.write_text(yaml.safe_dump({"server": server, "federation": federation}), encoding="utf-8")
     callosum = Callosum.from_config(file, environ=environ)
     one = Server(callosum)
