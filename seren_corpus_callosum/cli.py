@@ -69,6 +69,7 @@ def cli(context: click.Context, config_path: str | None, log_file: str | None) -
         logs.to_file(log_file)
     if context.invoked_subcommand is None:
         serve(load(config_path))
+    logs.be_quiet()
 
 
 def _config(context: click.Context, config_path: str | None) -> Config:

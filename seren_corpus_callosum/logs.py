@@ -27,6 +27,11 @@ def to_file(path: str) -> None:
     logging.basicConfig(level=logging.INFO, format=FORMAT, handlers=[handler])
 
 
+def be_quiet() -> None:
+    """Keep the package's warnings off standard error until set_up: a command prints them itself, in its own words."""
+    logging.getLogger(__package__).addHandler(logging.NullHandler())
+
+
 def set_up(level: str) -> None:
     """Log at `level`, to standard error unless a file was set."""
     logging.basicConfig(format=FORMAT, stream=sys.stderr)  # no effect where to_file was before

@@ -1,4 +1,4 @@
-"""Against real seren-loci and seren-memory processes: the merged list is what the formula gives for their own answers."""
+"""Against real seren-loci and seren-memory processes: the merged list is what the formula gives for their answers."""
 
 import json
 from collections.abc import Iterator
