@@ -35,7 +35,6 @@ GUNICORN = ["gunicorn", "app:app", "--bind", "127.0.0.1:{port}", "--no-control-s
 GTHREAD = ["--worker-class", "gthread", "--threads", "8"]
 SERVERS = {
     "gunicorn sync": [*GUNICORN, "2"],
-    "gunicorn gthread": [*GUNICORN, "2", *GTHREAD],
     "gunicorn gthread preload": [*GUNICORN, "2", *GTHREAD, "--preload"],
     "waitress": ["waitress", "--listen", "127.0.0.1:{port}", "--threads", "8", "app:app"],
     "flask": ["flask", "--app", "app", "run", "--host", "127.0.0.1", "--port", "{port}"],

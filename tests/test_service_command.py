@@ -101,10 +101,10 @@ def test_print_and_status_and_uninstall_need_no_config_file(done, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="accounts of POSIX")
 def test_root_is_told_which_files_the_services_account_does_not_own(config_file, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setenv("SUDO_USER", "nobody")
+    monkeypatch.setenv("SUDO_USER", "daemon")
     spec = service_command.spec_of(str(config_file))
-    assert spec.user == "nobody"
-    assert [line.split(" is not owned by nobody")[0] for line in service_command.checked(spec)] == [
+    assert spec.user == "daemon"
+    assert [line.split(" is not owned by daemon")[0] for line in service_command.checked(spec)] == [
         str(config_file.parent),
         str(config_file),
     ]
