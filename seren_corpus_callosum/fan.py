@@ -221,7 +221,10 @@ class Fan:
         if job.future is None:
             ended(job.error)
             return
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError:  # no thread to be had: a trial that nobody ends would leave the store out for ever
+            late()
         job.future.add_done_callback(done)
 
 

@@ -319,3 +319,25 @@ def test_a_stop_in_the_middle_of_a_trial_ends_it(quick: None, raw_store: RawStor
         assert soon(lambda: len((search(members, fan=fan, suspend_after=3), hung.requests)[1]) == 4)
         fan.stop()
         assert hung.wait_for(lambda store: store.open_connections == 0)
+
+
+def test_a_trial_that_gets_no_timer_ends_and_another_is_made(
+    quick: None, raw_store: RawStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = raw_store(scripts.hang_after_request)
+    with client() as one:
+        fan = Fan()
+        members = [(store_at(store.url), one)]
+        for _ in range(3):
+            search(members, fan=fan, timeout_s=0.1, suspend_after=3)
+        with monkeypatch.context() as exhausted:
+
+            def refuse(timer: threading.Timer) -> None:
+                raise RuntimeError("can't start new thread")
+
+            exhausted.setattr(threading.Timer, "start", refuse)
+            assert soon(
+                lambda: (search(members, fan=fan, timeout_s=0.1, suspend_after=3), one.health.tally.calls)[1] == 4
+            )
+        store.script = scripts.answer_json(HIT)
+        assert soon(lambda: search(members, fan=fan, timeout_s=0.1, suspend_after=3).only.failure is None, 3.0)
