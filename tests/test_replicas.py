@@ -174,7 +174,7 @@ def test_replicas_stopped_one_after_the_other_under_load_fail_no_search(site):
             replica.signal(signal.SIGTERM)
             assert replica.wait(5) == 0
             replica.start()
-        load.run_on()
+            load.run_until(lambda one=replica: "POST /search 200" in said_since_its_start(one))
     assert load.failed == []
 
 
