@@ -104,6 +104,7 @@ class _Abortable(urllib3.connection.HTTPConnection):
     handle: _Handle | None = None
     call: Call | None = None
     requests_sent = 0
+    _held_back: list[bytes] | None = None
 
     def _new_conn(self) -> socket.socket:
         call: Call = doing.call
@@ -117,7 +118,20 @@ class _Abortable(urllib3.connection.HTTPConnection):
         self.requests_sent += 1
         if self.handle is not None:
             call.attach(self.handle)
-        super().request(*args, **kwargs)
+        held_back: list[bytes] = []
+        self._held_back = held_back
+        try:
+            super().request(*args, **kwargs)
+        finally:
+            self._held_back = None
+        self.send(b"".join(held_back))
+
+    def send(self, data: Any) -> None:
+        """Head and body leave in one piece: each piece would wake the store, and hand over the interpreter, again."""
+        if self._held_back is None:
+            super().send(data)
+        else:
+            self._held_back.append(data)
 
     def close(self) -> None:
         super().close()

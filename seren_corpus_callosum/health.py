@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
@@ -42,7 +42,12 @@ class Health:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._tally = Tally()
+        self._calls = self._failures = 0
+        self._last_ms: float | None = None
+        self._total_ms = 0.0
+        self._last_error: str | None = None
+        self._failing_since: datetime | None = None
+        self._suspended_until: datetime | None = None
         self._timeouts = 0  # in a row
         self._pause_s = 0.0  # 0: not suspended
         self._until = 0.0
@@ -50,7 +55,16 @@ class Health:
 
     @property
     def tally(self) -> Tally:
-        return self._tally
+        with self._lock:
+            return Tally(
+                self._calls,
+                self._failures,
+                self._last_ms,
+                self._total_ms,
+                self._last_error,
+                self._failing_since,
+                self._suspended_until,
+            )
 
     def admit(self, suspend_after: int, deadline_s: float) -> Admission:
         if not self._pause_s:
@@ -88,18 +102,20 @@ class Health:
                 self._lift()
 
     def why_left_out(self) -> Failure:
-        tally = self._tally
+        tally = self.tally
         reason = f"left out for a while after timeouts in a row; the last: {tally.last_error}"
         return Failure("suspended", reason, tally.suspended_until)
 
     def _count(self, ms: float, failure: Failure | None) -> None:
-        tally = replace(self._tally, calls=self._tally.calls + 1, last_ms=ms, total_ms=self._tally.total_ms + ms)
+        self._calls += 1
+        self._last_ms = ms
+        self._total_ms += ms
         if failure is None:
-            self._tally = replace(tally, failing_since=None)
+            self._failing_since = None
         else:
-            since = tally.failing_since or datetime.now(UTC)
-            error = f"{failure.kind}: {failure.reason}"
-            self._tally = replace(tally, failures=tally.failures + 1, last_error=error, failing_since=since)
+            self._failures += 1
+            self._last_error = f"{failure.kind}: {failure.reason}"
+            self._failing_since = self._failing_since or datetime.now(UTC)
 
     def _suspend(self, pause_s: float) -> None:
         self._pause_s = pause_s
@@ -107,9 +123,9 @@ class Health:
 
     def _set_until(self, from_now_s: float) -> None:
         self._until = self._clock() + from_now_s
-        self._tally = replace(self._tally, suspended_until=datetime.now(UTC) + timedelta(seconds=from_now_s))
+        self._suspended_until = datetime.now(UTC) + timedelta(seconds=from_now_s)
 
     def _lift(self) -> None:
         self._pause_s = 0.0
         self._timeouts = 0
-        self._tally = replace(self._tally, suspended_until=None)
+        self._suspended_until = None

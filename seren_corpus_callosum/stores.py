@@ -97,12 +97,10 @@ class Adapter:
 
 
 def _is_sound(hit: Hit) -> bool:
-    numbers = (hit.base_relevance, hit.native_score, hit.raw_distance)
-    return (
-        type(hit.id) is type(hit.content) is str
-        and isinstance(hit.metadata, Mapping)
-        and all(number is None or number_of(number) is not None for number in numbers)
-    )
+    for number in (hit.base_relevance, hit.native_score, hit.raw_distance):
+        if number is not None and number_of(number) is None:
+            return False
+    return type(hit.id) is type(hit.content) is str and isinstance(hit.metadata, Mapping)
 
 
 SEARCH_PATH = Option(Text("a path that starts with /", r"/[!-~]*"), "/search", "path of the store's search")
@@ -130,7 +128,7 @@ class SerenLoci(Adapter):
         }
 
     def hit(self, raw: Mapping[str, Json]) -> Hit:
-        key, value, why = (text_of(raw.get(name)) for name in ("key", "value", "why"))
+        key, value, why = text_of(raw.get("key")), text_of(raw.get("value")), text_of(raw.get("why"))
         sentence = f"{key} = {value}" if key and value else key or value
         if why:
             sentence = f"{sentence} because {why}" if sentence else why

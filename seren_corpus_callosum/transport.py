@@ -109,12 +109,10 @@ class Transport:
     """The connections to one store."""
 
     def __init__(self, store: Store, *, connections: int, trust: Trust) -> None:
-        # Nothing is sent through it: what it does around sending (cookies, redirects, hooks) is not wanted.
-        session = requests.Session()
-        session.trust_env = False
+        # No requests.Session around the adapter: it would read netrc, keep cookies, and read the whole body of a
+        # redirect, uncapped, to find out where it leads.
         self._adapter = _Adapter(store.url, connections, trust, store.proxy)
-        request = requests.Request("POST", store.search_url, headers=_headers(store), data=b"{}")
-        self._template = session.prepare_request(request)
+        self._template = requests.Request("POST", store.search_url, headers=_headers(store), data=b"{}").prepare()
         self._has_token = store.token is not None
 
     def search(self, call: Call, body: Json, via: Sequence[str]) -> bytes:

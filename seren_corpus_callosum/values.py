@@ -10,12 +10,11 @@ DEPTH_LIMIT = 100  # levels of nesting in a hit's metadata
 
 
 def depth_fits(value: Json, room: int = DEPTH_LIMIT) -> bool:
-    """Whether a value is nested no deeper than `room` levels."""
-    if isinstance(value, Mapping):
-        return room > 0 and all(depth_fits(v, room - 1) for v in value.values() if isinstance(v, (dict, list)))
-    if isinstance(value, list):
-        return room > 0 and all(depth_fits(v, room - 1) for v in value if isinstance(v, (dict, list)))
-    return True
+    """Whether an object or a list is nested no deeper than `room` levels."""
+    if room <= 0:
+        return False
+    inner = value.values() if isinstance(value, Mapping) else value
+    return all(depth_fits(one, room - 1) for one in inner if isinstance(one, (dict, list)))
 
 
 def text_of(value: Json) -> str:

@@ -63,7 +63,6 @@ def test_a_search_is_sent_as_the_protocol_says(raw_store: RawStores) -> None:
         "host": f"127.0.0.1:{store.port}",
         "user-agent": "seren-corpus-callosum",
         "accept": "application/json",
-        "connection": "keep-alive",
         "accept-encoding": "gzip, deflate",
         "content-type": "application/json",
         "content-length": str(len(request.body)),
