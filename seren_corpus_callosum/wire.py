@@ -60,6 +60,13 @@ def _getter(attr: str) -> Callable[[Any], Any]:
     return attrgetter(attr)
 
 
+class Sent(fields.Field[Any]):
+    """An attribute sent as it is: its type was given to it where it was made. An answer has a hundred of them."""
+
+    def serialize(self, attr: str, obj: Any, accessor: Any = None, **kwargs: Any) -> Any:
+        return _getter(self.attribute or attr)(obj)
+
+
 class Moment(fields.Field[datetime]):
     """ISO 8601 in UTC, or null."""
 
@@ -70,15 +77,15 @@ class Moment(fields.Field[datetime]):
 
 
 class HitBody(Body):
-    store = fields.String()
-    id = fields.String(attribute="hit.id")
-    content = fields.String(attribute="hit.content")
-    score = fields.Raw()
-    store_rank = fields.Integer()
-    base_relevance = fields.Raw(attribute="hit.base_relevance")
-    native_score = fields.Raw(attribute="hit.native_score")
-    raw_distance = fields.Raw(attribute="hit.raw_distance")
-    metadata = fields.Raw(attribute="hit.metadata")
+    store = Sent()
+    id = Sent(attribute="hit.id")
+    content = Sent(attribute="hit.content")
+    score = Sent()
+    store_rank = Sent()
+    base_relevance = Sent(attribute="hit.base_relevance")
+    native_score = Sent(attribute="hit.native_score")
+    raw_distance = Sent(attribute="hit.raw_distance")
+    metadata = Sent(attribute="hit.metadata")
 
 
 class SkippedBody(Body):
@@ -94,11 +101,11 @@ class WarnedBody(Body):
 
 
 class AskedBody(Body):
-    name = fields.String()
-    weight = fields.Raw()
+    name = Sent()
+    weight = Sent()
     ms = fields.Function(lambda asked: round(asked.ms, 1))
-    returned = fields.Integer()
-    floored = fields.Integer()
+    returned = Sent()
+    floored = Sent()
 
 
 class PacketBody(Body):
