@@ -48,9 +48,11 @@ class Lanes(ThreadedTaskDispatcher):
 
     def add_task(self, channel: Any) -> None:
         requested = channel.requests[0]
-        if requested.path == "/health":
+        if requested.error:  # one that could not be read has no path
+            self.quick.add_task(channel)
+        elif requested.path == "/health":
             self.health.add_task(channel)
-        elif requested.error or requested.command in ("GET", "HEAD", "OPTIONS"):
+        elif requested.command in ("GET", "HEAD", "OPTIONS"):
             self.quick.add_task(channel)
         elif requested.path.startswith("/stores"):
             self.changes.add_task(channel)
@@ -111,8 +113,11 @@ def refusing_when_full(app: Callable[..., Iterable[bytes]]) -> Callable[..., Ite
 
 
 class _Parser(HTTPRequestParser):
+    path: str
+
     def parse_header(self, header_plus: bytes) -> None:
         super().parse_header(header_plus)
+        self.path = self.path or "/"  # of `GET http://host`: werkzeug would answer with a redirect in HTML
         # Two lengths let a proxy in front and this server disagree on where the next request begins.
         if self.chunked and "CONTENT_LENGTH" in self.headers:
             raise ParsingError("Content-Length and Transfer-Encoding in one request")

@@ -418,6 +418,30 @@ def test_a_request_of_two_minds_about_its_length_opens_no_second_one(service: Se
     assert heard.count(b"HTTP/1.") == 1, heard
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"get /health HTTP/1.1\r\n\r\n",
+        b"GET /health HTTP/2\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        HEAD + b"a header without a colon\r\n\r\n",
+        HEAD + b"X-Odd: a\x7fb\r\n\r\n",
+    ],
+)
+def test_a_request_that_cannot_be_read_is_400_and_no_fault_of_the_service(service: Services, request_: bytes) -> None:
+    one = service("federation: {}")
+    assert spoken(one.port, request_).split(b" ", 2)[1] == b"400"
+    assert one.stop() == 0
+    assert "ERROR" not in one.stderr
+
+
+def test_an_address_without_a_path_is_its_root(service: Services) -> None:
+    one = service("federation: {}")
+    heard = spoken(one.port, b"GET http://127.0.0.1 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    assert heard.startswith(b"HTTP/1.1 200 OK\r\n"), heard
+    assert b'"service":"seren-corpus-callosum"' in heard
+
+
 def test_clients_that_drip_are_dropped_and_hold_nobody_up(service: Services, good_store: GoodStores) -> None:
     good = good_store("seren_loci", [{"id": "1"}])
     one = service(config({"good": good.url}, server="{request_timeout_s: 1.0, connection_limit: 100}"))
