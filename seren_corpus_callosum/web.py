@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
+from itertools import product
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -92,12 +93,10 @@ def _blueprint(callosum: Callosum, name: str, authorize: Authorize | None, *, gu
         # unknown path would be answered by the host's 405 page.
         endpoint = f"{state.name_prefix}.{state.name}.rest".lstrip(".")
         prefix = (state.url_prefix or "").rstrip("/")
-        for path in (f"{prefix}/<path:rest>", f"{prefix}/", prefix):
-            if path:
-                rule = _RestRule(
-                    path, endpoint=endpoint, merge_slashes=False, strict_slashes=True, subdomain=state.subdomain
-                )
-                state.app.url_map.add(rule)
+        paths = filter(None, (f"{prefix}/<path:rest>", f"{prefix}/", prefix))
+        shape: dict[str, Any] = {"endpoint": endpoint, "merge_slashes": False, "subdomain": state.subdomain}
+        for path, websocket in product(paths, (False, True)):
+            state.app.url_map.add(_RestRule(path, strict_slashes=True, websocket=websocket, **shape))
         state.app.view_functions[endpoint] = face.rest
 
     return blueprint
@@ -235,12 +234,15 @@ class _Face:
 
     def rest(self, rest: str = "") -> Response:
         """Whatever no route serves, in any method: 404, or 405 with the methods that the path does have."""
-        if not rest and request.method in ("GET", "HEAD"):  # the prefix without its slash
+        websocket = request.url_rule is not None and request.url_rule.websocket
+        if not rest and not websocket and request.method in ("GET", "HEAD"):  # the prefix without its slash
             return self.guarded(Action.PUBLIC, self.about)()
         allowed = [] if rest.startswith("/") else sorted(self.known.allowed_methods("/" + rest))
         action = Action.WELL_KNOWN if rest.startswith(".well-known/") else Action.READ
 
         def view() -> Response:
+            if websocket:
+                raise BadRequest("no websocket is served here: leave out the Upgrade header")
             if allowed and not re.fullmatch(r"stores/snapshots?", rest):
                 raise MethodNotAllowed(f"{request.method} is not served here", allowed)
             if f"/{rest}" in MCP_PATHS:

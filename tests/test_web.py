@@ -115,6 +115,14 @@ def test_head_is_get_without_the_body(client: Any, path: str) -> None:
     assert head.headers["Content-Type"] == got.headers["Content-Type"]
 
 
+@pytest.mark.parametrize("path", ["", "/", "/health", "/search", "/nope"])
+def test_a_websocket_is_refused_in_our_own_words(client: Any, path: str) -> None:
+    if not (path or client.prefix):
+        path = "/"  # servers give an empty path its slash
+    answer = client.get(path, headers={"Connection": "Upgrade", "Upgrade": "websocket"})
+    assert problem(answer, 400)["detail"] == "no websocket is served here: leave out the Upgrade header"
+
+
 @pytest.mark.parametrize("path", ["/%73earch", "/sear%63h"])
 def test_a_percent_encoded_path_is_the_path(client: Any, path: str) -> None:
     assert client.post(path, json={"query": "x"}).status_code == 200
