@@ -96,6 +96,11 @@ class _Answer(http.client.HTTPResponse):
             doing.call.answered = True
         super().begin()
 
+    def _read_status(self) -> tuple[str, int, str]:
+        version, status, reason = super()._read_status()  # type: ignore[misc]
+        # http.client passes over 100 alone, and would take 103 Early Hints for the answer.
+        return version, 100 if 101 < status < 200 else status, reason
+
 
 class _Abortable(urllib3.connection.HTTPConnection):
     """A connection that its call can shut down from another thread, from before it connects."""

@@ -188,6 +188,16 @@ def test_chunked_and_compressed_answers_keep_the_connection_too(raw_store: RawSt
     assert store.connections == 1
 
 
+@pytest.mark.parametrize("status", [100, 102, 103])
+def test_what_a_store_says_before_its_answer_is_passed_over(raw_store: RawStores, status: int) -> None:
+    interim = scripts.head(status, {"Link": "</style.css>"}) * 2
+    store = raw_store(scripts.each_request(lambda conn, request: interim + scripts.json_answer(HIT)))
+    with client() as one:
+        for _ in range(2):
+            assert ids(search([(store_at(store.url), one)]).only) == ["1"]
+    assert store.connections == 1
+
+
 def test_a_closed_client_leaves_no_socket(raw_store: RawStores) -> None:
     store = raw_store(scripts.answer_json(HIT))
     with client() as one:
