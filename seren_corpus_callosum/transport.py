@@ -215,11 +215,11 @@ def _parsed(text: str) -> Json:
         return _PATIENT_DECODER.decode(text)
 
 
-def _whole(text: str) -> int | None:
+def _whole(text: str) -> int | str:
     try:
         return int(text)
     except ValueError:
-        return None
+        return text  # an id keeps every digit; text is no number anywhere
 
 
 def _finite(text: str) -> float | None:

@@ -256,7 +256,7 @@ def test_a_store_whose_hits_all_fall_below_the_floor_has_answered() -> None:
     ("sent", "id"),
     [("9007199254740993", "9007199254740993"), ("215250709085334181", "215250709085334181"), ("0", "0"),
      ("-1", "-1"), ("1.0", "1.0"), ("true", "true"), ("false", "false"), ('{"a":1}', '{"a":1}'), ("null", ""),
-     ('""', ""), ('"007"', "007"), ('"日本"', "日本"), ("1" * 300, "1" * 300), ("NaN", "")],
+     ('""', ""), ('"007"', "007"), ('"日本"', "日本"), ("1" * 300, "1" * 300), ("1" * 5000, "1" * 5000), ("NaN", "")],
 )  # fmt: skip
 def test_an_id_is_text_with_its_exact_digits(type: str, sent: str, id: str) -> None:
     assert [hit["id"] for hit in ask(type, replied(type, f'{{"id":{sent},"content":"c"}}')).hits] == [id]
