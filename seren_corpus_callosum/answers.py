@@ -3,14 +3,24 @@
 import re
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
-from flask import Response, request
+from flask import Flask, Request, Response, request
 
 from . import guard, wire
 from .errors import Problem
 from .hits import Json
 
 BODY_LIMIT_BYTES = 1024 * 1024
+
+
+class App(Flask):
+    """An application that finds a route whatever the Host: Flask has a page of HTML for one that is no name."""
+
+    def create_url_adapter(self, request: Request | None) -> Any:
+        if request is None:
+            return super().create_url_adapter(None)
+        return self.url_map.bind_to_environ({**request.environ, "HTTP_HOST": "localhost"}, subdomain="")
 
 
 def asked(has_body: bool | None) -> guard.Ask:

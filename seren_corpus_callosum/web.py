@@ -65,7 +65,7 @@ def create_blueprint(callosum: Callosum, *, name: str = "callosum", authorize: A
 
 def create_app(callosum: Callosum) -> Flask:
     """A WSGI application of its own around one callosum."""
-    app = Flask("seren_corpus_callosum", static_folder=None, template_folder=None)
+    app = answers.App("seren_corpus_callosum", static_folder=None, template_folder=None)
     app.register_blueprint(_blueprint(callosum, "callosum", None, guest=False))
     return app
 

@@ -140,7 +140,7 @@ def test_with_a_token_all_but_the_public_routes_are_401_without_it(guarded: Loca
     every_route(guarded, headers, ALL_BUT_PUBLIC)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "evil.example", "evil.example:7423", None])
+@pytest.mark.parametrize("host", ["127.0.0.1", "evil.example", "evil.example:7423", "evil..example", None])
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_with_the_token_every_route_and_any_host_works(guarded: Local, scheme: str, host: str | None) -> None:
     if host is None:  # HTTP/1.1 without Host
@@ -170,7 +170,7 @@ def test_an_open_service_answers_to_names_of_the_house(opened: Local, host: str)
     "host",
     ["evil.example", "evil.example:7423", "localhost.evil.example", "127.0.0.1.evil.example", "a.portal.example",
      "mem.example", "mem.example:7423", "127.0.0.1@evil.example", "a b", "", None, "2130706433", "0x7f.1",
-     "127.0.0.1, evil.example", "localhost evil.example"],
+     "127.0.0.1, evil.example", "localhost evil.example", "localhost..", ".local", "x" * 64 + ".local"],
 )  # fmt: skip
 def test_an_open_service_refuses_every_other_host_on_all_but_health(opened: Local, host: str | None) -> None:
     every_route(opened, [], {"public": 403, "read": 403, "change": 403}, host=host)
