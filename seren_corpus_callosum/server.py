@@ -116,7 +116,10 @@ class _Parser(HTTPRequestParser):
     path: str
 
     def parse_header(self, header_plus: bytes) -> None:
-        super().parse_header(header_plus)
+        try:
+            super().parse_header(header_plus)
+        except ValueError:  # of urlsplit, which waitress lets through
+            raise ParsingError("the address in the request line cannot be read") from None
         self.path = self.path or "/"  # of `GET http://host`: werkzeug would answer with a redirect in HTML
         # Two lengths let a proxy in front and this server disagree on where the next request begins.
         if self.chunked and "CONTENT_LENGTH" in self.headers:

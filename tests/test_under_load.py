@@ -424,6 +424,7 @@ def test_a_request_of_two_minds_about_its_length_opens_no_second_one(service: Se
         b"get /health HTTP/1.1\r\n\r\n",
         b"GET /health HTTP/2\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\n\r\n",
+        b"GET http://[::1/health HTTP/1.1\r\n\r\n",
         HEAD + b"a header without a colon\r\n\r\n",
         HEAD + b"X-Odd: a\x7fb\r\n\r\n",
     ],
