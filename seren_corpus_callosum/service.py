@@ -23,7 +23,7 @@ from .overlay import Overlay
 from .roster import Addition, Bindings, canonical, change, checked_changes, forget_token, remove, unknown
 from .settings import Federation
 from .snapshot import Row, Snapshot, looped, packet
-from .stores import Store
+from .stores import UNREADABLE, Store
 from .transport import Trust
 
 log = logging.getLogger(__name__)
@@ -302,4 +302,6 @@ def _check(store: Store, reply: StoreReply) -> Check:
         reason = f"{reply.failure.kind}: {reply.failure.reason}"
     elif reply.looks_like and reply.looks_like != store.type and store.adapter.signature:
         reason = f"it answers like a {reply.looks_like}, not like a {store.type}; set its type"
+    elif not reply.hits and any(warning.endswith(UNREADABLE) for warning in reply.warnings):
+        reason = "bad_reply: none of its hits could be read; is this the right type of store?"
     return Check(store.name, reason is None, reply.ms, len(reply.hits), reply.looks_like, reason)

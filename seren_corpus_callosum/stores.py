@@ -18,6 +18,7 @@ from .values import depth_fits, fraction_of, mapping_of, number_of, text_of
 
 ENTRY_POINT_GROUP = "seren_corpus_callosum.adapters"
 WARNINGS_LIMIT = 8  # warnings that one reply may cause
+UNREADABLE = "of its hits could not be read and were left out"
 TOO_DEEP: dict[str, Json] = {}  # stands for metadata that was left out
 
 
@@ -71,7 +72,7 @@ class Adapter:
             warnings.append("it reports an error beside its hits")
         hits = [hit for raw in raws if (hit := self._hit_or_none(raw)) is not None]
         if len(hits) < len(raws):
-            warnings.append(f"{len(raws) - len(hits)} of its hits could not be read and were left out")
+            warnings.append(f"{len(raws) - len(hits)} {UNREADABLE}")
         deep = sum(1 for hit in hits if hit.metadata is TOO_DEEP)
         if deep:
             warnings.append(f"the metadata of {deep} of its hits is nested too deep and was left out")

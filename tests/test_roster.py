@@ -18,8 +18,10 @@ import pytest
 from seren_corpus_callosum import overlay
 
 from .roster_service import Local
+from .support import scripts
 from .support.checks import problem, strict_json
 from .support.goodstore import GoodStore, sample_hits
+from .support.rawstore import RawStore
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nobody listens
 BASE = "federation:\n  stores:\n    - {name: facts, type: seren_loci, url: 'http://127.0.0.1:9'}\n"
@@ -485,6 +487,21 @@ def test_check_only_says_why_a_store_would_not_do(local: Start, good_store: Call
         told = problem(service.request("POST", "/stores?check=true", body_of(url=url)), 422)
         assert reason in told["detail"]
     assert service.roster() == {} and not service.overlay.exists()
+
+
+def test_a_check_refuses_an_answer_of_which_no_hit_can_be_read(local: Start, raw_store: Callable[..., RawStore]) -> None:
+    service = local()
+    odd = raw_store(scripts.answer_json({"hits": ["not an object", None]}))
+    body = service.request("POST", "/stores?check=only", body_of(url=odd.url)).json()
+    assert (body["ok"], body["hits"]) == (False, 0)
+    assert body["reason"] == "bad_reply: none of its hits could be read; is this the right type of store?"
+    problem(service.request("POST", "/stores?check=true", body_of(url=odd.url)), 422)
+    assert service.roster() == {}
+
+
+def test_a_check_takes_a_store_that_holds_nothing_yet(local: Start, good_store: Callable[..., GoodStore]) -> None:
+    empty = good_store("seren_loci", [])
+    assert local().request("POST", "/stores?check=only", body_of(url=empty.url)).json()["ok"] is True
 
 
 def test_check_true_adds_what_answers(local: Start, store: GoodStore) -> None:
