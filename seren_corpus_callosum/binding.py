@@ -137,7 +137,9 @@ def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool
                 errors.setdefault(f"options.{key}", []).append(f"expected {exc}, found {settings.described(value)}")
     token = _token(values, environ, errors)
     if errors or url is None:
-        raise Invalid("the store entry has faults", errors=errors)
+        if "type" not in given:  # which options there are is not known then
+            warnings = [line for line in warnings if line.endswith(("mean name?", "mean type?", "mean url?"))]
+        raise Invalid("the store entry has faults", errors=errors | ({"": warnings} if warnings else {}))
     if token is not None and url.credentials is not None:
         warnings.append("url: it holds a user and password, which are not used: the token wins")
     if managed and token is not None and token.source == "inline":

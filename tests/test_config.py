@@ -592,6 +592,11 @@ ENTRY = "type: seren_loci, url: 'http://h'"
         ("- 2024-02-30", "stores[0]", "expected a mapping, found a date"),
         ("- {name: a, type: seren_loci}", "a", "url: missing: where it listens"),
         ("- {name: a, url: 'http://h'}", "a", "type: missing: which adapter speaks to it"),
+        ("- {name: a, typ: seren_loci, url: 'http://h', project: boats}", "a",
+         "type: missing: which adapter speaks to it; typ: unknown key; did you mean type?"),
+        ("- {name: a, type: seren_loci, urll: 'http://h', options: {projekt: boats}}", "a",
+         "url: missing: where it listens; urll: unknown key; did you mean url?; "
+         "options.projekt: unknown option; did you mean project?"),
         ("- {type: seren_loci, url: 'http://h'}", "stores[0]", "name: missing: unique name of the store"),
         ("- {name: a, type: chroma, url: 'http://h'}", "a",
          "type: unknown type 'chroma'; known types: seren_loci, seren_memory, callosum"),
@@ -644,7 +649,7 @@ ENTRY = "type: seren_loci, url: 'http://h'"
          "enabled: expected true or false, found the number 1; url: expected a URL that starts with http:// or "
          "https://"),
     ],
-    ids=range(45),
+    ids=range(47),
 )  # fmt: skip
 def test_one_unusable_entry_is_listed_with_the_reason_and_stops_nothing(
     files: Files, entry: str, name: str, reason: str
