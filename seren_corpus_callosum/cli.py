@@ -13,17 +13,14 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from . import console, init, logs, service_command, settings, urls, wire
+from . import console, init, logs, remote, service_command, wire
 from .binding import bind_all
 from .config import DEFAULT_FILE, Config, load
-from .connections import Call
 from .demo import SAMPLE_QUERY, SampleStores
-from .errors import CallosumError, ConfigError, Invalid, StoreError
+from .errors import CallosumError, ConfigError, Invalid
 from .server import Server, serve_until_signalled
 from .service import Callosum
 from .settings import Server as ServerSettings
-from .stores import InnerCallosum, Store
-from .transport import Transport, Trust, decode
 from .web import NO_MCP, has_mcp
 
 log = logging.getLogger(__name__)
@@ -132,30 +129,11 @@ def search(
         with Callosum(config) as callosum:
             body = wire.packet_body(callosum.search(query, n_results))
     else:
-        body = _asked_service(config, url, query, n_results)
+        body = remote.search(config, url, query, n_results)
     if as_json:
         click.echo(json.dumps(body, indent=2))  # in ASCII: any console can show it, none is steered by it
     else:
         click.echo("\n".join(console.search_lines(body)))
-
-
-def _asked_service(config: Config, url: str, query: str, n_results: int | None) -> dict[str, Any]:
-    """The answer of a running service; it gets this configuration's token."""
-    address = urls.parse(url)
-    credentials = address.credentials if config.token is None else None
-    store = Store("service", "callosum", InnerCallosum(), address.url, token=config.token, credentials=credentials)
-    trust = Trust(trust_system_store=config.tls.trust_system_store, ca_bundle=config.tls.ca_bundle)
-    call = Call(settings.SECONDS.high)
-    try:
-        transport = Transport(store, connections=1, trust=trust)
-        body = decode(transport.search(call, {"query": query, "n_results": n_results}, ()))
-    except StoreError as exc:
-        _fail(f"{address.url}: {exc.reason}")
-    try:
-        console.search_lines(body)
-    except (LookupError, TypeError, ValueError, AttributeError):
-        _fail(f"{address.url}: what answers there is not a callosum")
-    return dict(body)
 
 
 @cli.command()

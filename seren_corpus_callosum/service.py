@@ -88,7 +88,7 @@ class Callosum:
         Invalid for what no search takes, Unavailable while shutting down. Stores that fail are named in `skipped`.
         """
         started = time.monotonic()
-        wanted = _checked_search(query, n_results, timeout_s)
+        wanted = checked_search(query, n_results, timeout_s)
         with self._one_search():
             snapshot = self._current()
             n_results = snapshot.federation.n_results if wanted is None else wanted
@@ -277,7 +277,8 @@ def _connection(store: Store) -> tuple[Any, ...]:
     return store.type, store.search_url, token, store.credentials, store.proxy, store.managed
 
 
-def _checked_search(query: Json, n_results: Json, timeout_s: Json) -> int | None:
+def checked_search(query: Json, n_results: Json, timeout_s: Json = None) -> int | None:
+    """`n_results` as a number, if it is given. Raises Invalid for what no search takes."""
     given = {"query": query, "n_results": n_results, "timeout_s": timeout_s}
     kinds: dict[str, Kind] = {
         "query": settings.QUERY,

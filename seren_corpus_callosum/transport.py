@@ -173,8 +173,10 @@ class Transport:
         hint = ""
         if status in (401, 403):
             hint = ": it does not take this token" if self._has_token else ": it wants a token and none is set"
-        elif status == 404:
+        elif status in (404, 405):
             hint = ": no search at this address; is this the right type of store?"
+        elif status == 422:
+            hint = ": it does not take such a search; is this the right type of store?"
         raise StoreError("http_error", f"HTTP {status}{hint}")
 
     def close(self) -> None:

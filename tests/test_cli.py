@@ -74,12 +74,13 @@ def test_search_without_stores_is_an_answer(tmp_path: Path) -> None:
         (["search"], 2, "Missing argument 'QUERY'"),
         (["serach", "x"], 2, "No such command 'serach'"),
         (["search", "x", "--nope"], 2, "No such option"),
-        (["search", "x", "--url", "127.0.0.1:9"], 1, "a URL "),
+        (["search", "x", "--url", "127.0.0.1:9"], 1, "--url: expected a URL that starts with http:// or https://"),
+        (["search", "x", "-n", "0", "--url", "http://127.0.0.1:9"], 1, "n_results: expected a whole number 1..200"),
         (["search", "x", "--url", "http://127.0.0.1:9"], 1, "http://127.0.0.1:9: connection refused"),
         (["search", "x", "--url", f"http://user:{SECRET}@127.0.0.1:9/"], 1, "http://127.0.0.1:9: connection refused"),
-        (["search", "x", "--url", f"http://user:{SECRET}@a..b/"], 1, "a URL with a valid host and port"),
+        (["search", "x", "--url", f"http://user:{SECRET}@a..b/"], 1, "--url: expected a URL with a valid host"),
     ],
-    ids=range(11),
+    ids=range(12),
 )  # fmt: skip
 def test_a_command_that_cannot_be_done_says_why(tmp_path: Path, arguments: list[str], status: int, told: str) -> None:
     done = run_command(tmp_path, *arguments)

@@ -19,7 +19,8 @@ PACKAGE = REPO / "seren_corpus_callosum"
 ORDER = """
     errors hits | values fusion | kinds | settings tokens urls | overlay stores | yamlfile connections | binding config
     | transport | health fan | roster snapshot | service | wire guard | tool shorten mcp | page answers web | server
-    sample_memories demo units units_windows install reference init service_command logs console | cli __init__ __main__
+    sample_memories demo units units_windows install reference init service_command logs console remote
+    | cli __init__ __main__
 """
 LINES_LIMIT = 330
 # Who may import which library; None: nobody may.
