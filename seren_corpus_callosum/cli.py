@@ -73,6 +73,13 @@ def _config(context: click.Context, config_path: str | None) -> Config:
     return load(config_path or context.obj)
 
 
+def _aloud(config: Config) -> Config:
+    """The configuration, its warnings said on standard error."""
+    for warning in config.warnings:
+        click.echo(f"warning: {console.plain(warning)}", err=True)
+    return config
+
+
 def serve(config: Config) -> NoReturn:
     """Serve until signalled."""
     logs.set_up(config.log_level)
@@ -126,7 +133,7 @@ def search(
     """Search every store and print the merged list."""
     config = _config(context, config_path)
     if url is None:
-        with Callosum(config) as callosum:
+        with Callosum(_aloud(config)) as callosum:
             body = wire.packet_body(callosum.search(query, n_results))
     else:
         body = remote.search(config, url, query, n_results)
@@ -238,7 +245,7 @@ def stores(context: click.Context, config_path: str | None) -> None:
 @click.pass_context
 def list_stores(context: click.Context) -> None:
     """Print every store, usable or not."""
-    with Callosum(load(context.obj)) as callosum:
+    with Callosum(_aloud(load(context.obj))) as callosum:
         click.echo("\n".join(console.roster_lines(callosum.roster(), callosum.damage)))
 
 
@@ -287,7 +294,7 @@ def add_store(
     if options:
         pairs = [option.partition("=") for option in options]
         entry["options"] = {key: _option_value(value) for key, _, value in pairs}
-    with Callosum(load(context.obj)) as callosum:
+    with Callosum(_aloud(load(context.obj))) as callosum:
         if check_first:
             result = callosum.check(entry, pointers=True)
             if not result.ok:
@@ -301,5 +308,5 @@ def add_store(
 @click.pass_context
 def remove_store(context: click.Context, name: str) -> None:
     """Remove a store of the overlay, its keychain entry with it."""
-    with Callosum(load(context.obj)) as callosum:
+    with Callosum(_aloud(load(context.obj))) as callosum:
         click.echo(f"removed {console.plain(callosum.remove_store(name))}")

@@ -12,6 +12,8 @@ from .service import Check
 from .snapshot import Row
 from .stores import Store
 
+NO_STORE = "no store is enabled: add one under federation.stores, or with `stores add`"
+
 
 def plain(text: object, *, one_line: bool = True) -> str:
     """Text from anywhere without control characters: what a store returns must not steer the terminal."""
@@ -44,6 +46,8 @@ def search_lines(body: Mapping[str, Any], *, width: int = 96) -> list[str]:
     for entry in body["skipped"]:
         lines.append(f"skipped: {plain(entry['name'])}: {entry['kind']}: {plain(entry['reason'])}")
     lines += [f"warning: {plain(entry['name'])}: {plain(entry['reason'])}" for entry in body["warnings"]]
+    if not body["stores"] and not body["skipped"]:
+        lines.append(NO_STORE)
     return lines
 
 
@@ -89,7 +93,7 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
             lines.append(f"{plain(check.name)}: answered in {check.ms:.0f} ms with {check.hits} hits")
         else:
             lines.append(f"{plain(check.name)}: FAILED: {plain(check.reason)}")
-    return lines or ["no store is enabled: add one under federation.stores, or with `stores add`"]
+    return lines or [NO_STORE]
 
 
 def roster_lines(rows: Sequence[Row], damage: str | None) -> list[str]:

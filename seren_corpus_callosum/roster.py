@@ -109,7 +109,7 @@ def canonical(name: str) -> str:
 
 
 def unknown(name: str) -> NotFound:
-    return NotFound(f"there is no store {name!r}; GET /stores lists them")
+    return NotFound(f"there is no store {name!r}; GET /stores and `stores list` name them all")
 
 
 def _named(entries: Entries, name: str) -> Entries:

@@ -53,7 +53,7 @@ class Snapshot:
         """The line of this name; of two the one that is in use. Raises NotFound."""
         named = [entry for entry in self.entries if entry.name == name]
         if not named:
-            raise NotFound(f"there is no store {name!r}; GET /stores lists them")
+            raise NotFound(f"there is no store {name!r}; GET /stores and `stores list` name them all")
         return self._row(min(named, key=lambda entry: isinstance(entry, Unbound)))
 
     def _row(self, entry: Store | Unbound) -> Row:

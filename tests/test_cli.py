@@ -61,7 +61,21 @@ def test_search_as_json_is_the_body_of_the_http_answer(facts: GoodStore, tmp_pat
 
 def test_search_without_stores_is_an_answer(tmp_path: Path) -> None:
     done = run_command(tmp_path, "search", "anything")
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "no hits")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[0]) == (0, "no hits")
+    assert lines[-1] == "no store is enabled: add one under federation.stores, or with `stores add`"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["search", "x", "--json"], ["stores", "list"], ["stores", "add", "a", "callosum", "http://h"]],
+    ids=" ".join,
+)
+def test_a_file_that_is_not_there_is_told_beside_what_is_printed(tmp_path: Path, command: list[str]) -> None:
+    done = run_command(tmp_path, "-c", "nowhere.yaml", *command)
+    assert done.returncode == 0
+    assert done.stderr == "warning: no config file nowhere.yaml: built-in defaults, no stores declared\n"
+    assert "warning" not in done.stdout.replace('"warnings"', "")
 
 
 @pytest.mark.parametrize(
