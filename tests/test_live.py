@@ -1,11 +1,13 @@
 """Against real seren-loci and seren-memory processes: the merged list is what the formula gives for their answers."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.support.checks import REPO
 from tests.support.realstores import RealStore
 from tests.support.service import Service
 
@@ -57,6 +59,12 @@ def test_a_weight_moves_the_episodes_as_the_formula_says(
     query = QUERIES[0]
     body = service(config(real_loci, real_memory, weight=1.1)).search(query, n_results=10)
     assert [(hit["store"], hit["id"]) for hit in body["hits"]] == expected(real_loci, real_memory, query, 10, 1.1)
+
+
+def test_readmes_query_finds_something_in_both(live: Service) -> None:
+    query = re.search(r'seren-corpus-callosum search "(.*)"', (REPO / "README.md").read_text(encoding="utf-8"))
+    assert query
+    assert {hit["store"] for hit in live.search(query[1])["hits"]} == {"facts", "episodic"}
 
 
 def test_a_fact_reads_as_key_value_and_why(live: Service) -> None:
