@@ -187,18 +187,22 @@ def _connected(call: Call, host: str, port: int) -> tuple[socket.socket, _Handle
     except (OSError, UnicodeError):
         raise StoreError("unreachable", "its host name could not be resolved") from None
     failure = StoreError("unreachable", "its host name has no address")
+    resolved = len(found)
+    if host.lower() == "localhost":  # a hosts file may name one family, and the store listen on the other
+        found += [one for one in _loopback(port) if one not in found]
     for tried, (family, kind, proto, _, address) in enumerate(found):
         if call.managed and is_forbidden(str(address[0])):
             failure = StoreError("unreachable", "its host is a link-local or metadata address, refused to added stores")
             continue
         # A share, not all of it: the first of two addresses may swallow packets while the second answers.
-        left_s = call.left_s() / (len(found) - tried)
+        left_s = call.left_s() / max(resolved - tried, 1)
         if left_s <= 0:
             raise call.timed_out()
         try:
             sock = socket.socket(family, kind, proto)
         except OSError as exc:
-            failure = store_error(exc, call)
+            if tried < resolved:
+                failure = store_error(exc, call)
             continue
         handle = _Handle(sock)
         try:
@@ -208,7 +212,8 @@ def _connected(call: Call, host: str, port: int) -> tuple[socket.socket, _Handle
             sock.connect(address)
             sock.settimeout(max(call.left_s(), 0.001))  # all of it, for TLS and sending
         except OSError as exc:
-            failure = call.ended_by or store_error(exc, call)
+            if tried < resolved:
+                failure = store_error(exc, call)
         except StoreError as exc:
             failure = exc
         else:
@@ -216,7 +221,12 @@ def _connected(call: Call, host: str, port: int) -> tuple[socket.socket, _Handle
         call.detach()
         handle.close()
         sock.close()
-    raise failure
+    raise call.ended_by or failure
+
+
+def _loopback(port: int) -> list[Any]:
+    kind = (socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+    return [(socket.AF_INET, *kind, ("127.0.0.1", port)), (socket.AF_INET6, *kind, ("::1", port, 0, 0))]
 
 
 POOLS = {"http": Pool, "https": TlsPool}

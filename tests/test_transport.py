@@ -412,6 +412,38 @@ def test_localhost_is_reached_where_only_ipv4_listens(raw_store: RawStores) -> N
     assert ids(once(f"http://localhost:{raw_store(scripts.answer_json(HIT)).port}")) == ["1"]
 
 
+def only_ipv4(host: str, port: int, **kwargs: Any) -> Any:
+    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+
+def test_localhost_is_reached_where_only_ipv6_listens_though_the_hosts_file_names_ipv4_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+
+    def serve() -> None:
+        with listener.accept()[0] as peer:
+            peer.recv(65536)
+            peer.sendall(scripts.json_answer(HIT))
+
+    monkeypatch.setattr(socket, "getaddrinfo", only_ipv4)
+    with listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert ids(once(f"http://LOCALHOST:{listener.getsockname()[1]}")) == ["1"]
+        thread.join()
+
+
+def test_where_nothing_listens_on_localhost_the_resolved_address_is_what_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", only_ipv4)
+    assert failed(f"http://localhost:{free_port()}").reason == "connection refused"
+
+
 @pytest.mark.parametrize("url", ["http://a..b/", "http://" + "a" * 64 + ".example/", "http://no-such-host.invalid/"])
 def test_a_host_that_cannot_be_resolved_is_unreachable(url: str) -> None:
     assert failed(url).kind == "unreachable"
