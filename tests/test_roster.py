@@ -489,7 +489,9 @@ def test_check_only_says_why_a_store_would_not_do(local: Start, good_store: Call
     assert service.roster() == {} and not service.overlay.exists()
 
 
-def test_a_check_refuses_an_answer_of_which_no_hit_can_be_read(local: Start, raw_store: Callable[..., RawStore]) -> None:
+def test_a_check_refuses_an_answer_of_which_no_hit_can_be_read(
+    local: Start, raw_store: Callable[..., RawStore]
+) -> None:
     service = local()
     odd = raw_store(scripts.answer_json({"hits": ["not an object", None]}))
     body = service.request("POST", "/stores?check=only", body_of(url=odd.url)).json()
