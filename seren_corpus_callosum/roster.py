@@ -57,13 +57,16 @@ class Addition:
         # and a reference that comes back would pass for the token that was resolved before.
         self._username = f"{instance_id}/{name}/{secrets.token_hex(4)}"
         self._in_keychain = False
+        # Before the overlay is locked: a keychain that hangs would hold up the changes of every process.
+        self._keychain_answers = bool(self._entry.get("token")) and tokens.keychain_answers(KEYCHAIN_SERVICE)
 
     def edit(self, entries: Entries) -> None:
         """Append the entry; raises Duplicate."""
         if any(_named(entries, self._name)):
             raise Duplicate(f"there is a store {self._name!r} already; remove it first or choose another name")
-        token = self._entry.get("token")
-        if token and tokens.keychain_save(KEYCHAIN_SERVICE, self._username, str(token).strip()):
+        if self._keychain_answers and tokens.keychain_save(
+            KEYCHAIN_SERVICE, self._username, str(self._entry["token"]).strip()
+        ):
             self._in_keychain = True
             del self._entry["token"]
             self._entry["token_keyring"] = f"{KEYCHAIN_SERVICE}/{self._username}"

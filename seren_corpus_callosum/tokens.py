@@ -47,6 +47,15 @@ def same(presented: bytes, token: Token) -> bool:
     return hmac.compare_digest(presented, token.header_bytes)
 
 
+def keychain_answers(service: str) -> bool:
+    """Whether this machine has a keychain that answers; asked where nobody waits for what the caller holds."""
+    try:
+        _ask(lambda backend, _call: backend.get_password(service, "answers"))
+    except _NoKeychainError:
+        return False
+    return True
+
+
 def keychain_save(service: str, username: str, secret: str) -> bool:
     """Whether the OS keychain now holds the secret; False where there is no working keychain."""
 

@@ -8,6 +8,7 @@ import os
 import textwrap
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -125,6 +126,7 @@ def test_without_a_keychain_the_token_is_in_the_private_file_with_a_warning(
 
 
 HANGING = """
+    import pathlib
     import threading
     from keyring.backend import KeyringBackend
 
@@ -133,6 +135,7 @@ HANGING = """
         priority = 9
 
         def get_password(self, service, username):
+            pathlib.Path(__file__).with_name("asked").touch()
             threading.Event().wait()
 
         set_password = delete_password = get_password
@@ -164,6 +167,22 @@ def test_a_keychain_that_hangs_costs_under_two_seconds_and_the_token_works(
     assert time.monotonic() - started < 2.5
     one.stop()
     one.start()
+
+
+def test_a_keychain_that_hangs_holds_up_no_change_of_another_process(
+    service: Callable[..., Service], store: GoodStore, tmp_path: Path
+) -> None:
+    shared = {"SEREN_SCC_RUNTIME_STORES": str(tmp_path / "shared.json")}
+    hung = service(CONFIG, env={**hanging_environment(tmp_path / "modules"), **shared})
+    other = service(CONFIG, env={**NONE, **shared})
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(hung.request, "POST", "/stores", json=body_of(store))
+        while not (tmp_path / "modules" / "asked").exists():
+            assert not waiting.done()
+        assert other.request("POST", "/stores", json=body_of(store, name="second")).status_code == 201
+        assert not waiting.done()
+        assert waiting.result().status_code == 201
+    assert set(other.search("x")["stores_searched"]) == {"new", "second"}
 
 
 def test_a_pointer_into_a_keychain_that_hangs_lets_the_service_start_without_that_store(
