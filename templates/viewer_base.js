@@ -83,6 +83,7 @@ const milliseconds = (value) => {
   if (ms === null) return "—";
   return ms < 1000 ? `${ms < 10 ? ms.toFixed(1) : ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`;
 };
+const cut = (text, length) => (text.length > length ? `${text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "")}…` : text);
 const counted = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 const joined = (words) =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;

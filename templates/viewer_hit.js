@@ -19,11 +19,11 @@ function marker(query) {
     let from = 0;
     for (const match of text.slice(0, MARKED_CHARACTERS).matchAll(WORD)) {
       const run = match[0].toLowerCase();
-      const found = wanted.has(run) ? run : inside(run);
-      if (!found) continue;
-      const begin = match.index + run.indexOf(found);
-      parts.push(text.slice(from, begin), el("mark", {}, text.slice(begin, begin + found.length)));
-      from = begin + found.length;
+      const part = wanted.has(run) ? match[0] : inside(run); // lower case may be longer than the text
+      if (!part) continue;
+      const begin = match.index + (part === match[0] ? 0 : run.indexOf(part));
+      parts.push(text.slice(from, begin), el("mark", {}, text.slice(begin, begin + part.length)));
+      from = begin + part.length;
     }
     parts.push(text.slice(from));
     return parts;
@@ -35,7 +35,7 @@ function foldable(text, mark) {
   const content = el("p.content", { dir: "auto" });
   const button = el("button.quiet", { type: "button", "aria-expanded": "false" });
   const fold = (folded) => {
-    content.replaceChildren(...mark(folded ? `${text.slice(0, FOLD_CHARACTERS)}…` : text));
+    content.replaceChildren(...mark(folded ? cut(text, FOLD_CHARACTERS) : text));
     button.setAttribute("aria-expanded", String(!folded));
     button.textContent = folded ? `Show all ${text.length.toLocaleString("en")} characters` : "Fold";
   };

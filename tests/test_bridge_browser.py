@@ -824,3 +824,21 @@ def test_two_callosums_of_one_portal_under_a_prefix_do_not_mix(visit: Any, demo:
         }
     finally:
         portal.close()
+
+
+# What a reader does meanwhile
+
+
+def test_a_letter_that_grows_in_lower_case_is_marked_once(visit: Any, serve: Any, good_store: Any) -> None:
+    store = good_store("seren_memory", [{"id": "a", "content": "İİİİ İİİİ larch"}])
+    page = visit(f"{serve([{'name': 'm', 'type': 'seren_memory', 'url': store.url}])}/viewer#q=İİİİ").page
+    results(page)
+    assert page.inner_text(".content") == "İİİİ İİİİ larch"
+    assert texts(page, "mark") == ["İİİİ", "İİİİ"]
+
+
+def test_a_fold_splits_no_emoji(visit: Any, serve: Any, good_store: Any) -> None:
+    store = good_store("seren_memory", [{"id": "a", "content": "x" * 599 + "🪵" * 100}])
+    page = visit(f"{serve([{'name': 'm', 'type': 'seren_memory', 'url': store.url}])}/viewer#q=oak").page
+    results(page)
+    assert page.inner_text(".content") == "x" * 599 + "…"
