@@ -11,6 +11,7 @@ const EXAMPLE = {
 const EXAMPLE_HUES = { facts: "cyan", episodic: "coral" };
 const SIDES = ["cyan", "violet", "coral"]; // the left hemisphere on the left
 const DRAWN_HITS = 8;
+const DRAWN_CHARACTERS = 60;
 const LINE_PX = 30;
 
 async function loadAbout() {
@@ -73,15 +74,22 @@ function drawMerge() {
   if (byId("panel-overview").hidden) return; // it has no width yet; the tab draws it when it opens
   const answer = list(state.answer?.hits).length ? state.answer : EXAMPLE;
   const hue = (store) => (answer === EXAMPLE ? EXAMPLE_HUES[store] : hueOf(store));
-  const tally = new Map();
-  for (const hit of answer.hits) tally.set(hit.store, (tally.get(hit.store) ?? 0) + 1);
-  const pair = [...tally].sort((a, b) => b[1] - a[1]).slice(0, 2).map(([store]) => store);
+  const pair = [...new Set(answer.hits.map((hit) => hit.store))].slice(0, 2);
   pair.sort((a, b) => SIDES.indexOf(hue(a)) - SIDES.indexOf(hue(b)));
   const hits = answer.hits.map((hit, index) => ({ ...hit, position: index + 1 })).filter((hit) => pair.includes(hit.store)).slice(0, DRAWN_HITS);
   byId("drawn-from").replaceChildren(
     ...(answer === EXAMPLE ? ["An example; search for something and this shows your own two lists."] : ["Drawn from your last search: ", el("q", {}, shown(answer.query)), "."]),
   );
   byId("drawing").replaceChildren(drawing(hits, pair, hue));
+  for (const text of byId("drawing").querySelectorAll("[data-room]")) fit(text, Number(text.dataset.room));
+}
+
+function fit(text, room) {
+  const full = text.textContent;
+  for (let length = full.length - 1; length > 0 && text.getComputedTextLength() > room; length -= 1) {
+    length = Math.min(length, Math.ceil((text.textContent.length * room) / text.getComputedTextLength()));
+    text.textContent = cut(full, length);
+  }
 }
 
 function drawing(hits, pair, hue) {
@@ -90,17 +98,18 @@ function drawing(hits, pair, hue) {
   const height = 44 + LINE_PX * Math.max(hits.length, 1);
   const box = width * 0.25;
   const middle = [width / 2 - box / 2, width / 2 + box / 2];
-  const letters = Math.floor((box - 48) / 6.8);
-  const text = (hit) => (letters > 6 ? clipped(hit.content, letters) : "");
+  const room = box - 48;
+  const wide = room > 40;
+  const text = (hit) => (wide ? cut(hit.content, DRAWN_CHARACTERS) : "");
   const lineY = (index, of) => 40 + (index + (hits.length - of) / 2) * LINE_PX;
   const parts = [];
   const cell = (x, y, label, words, look, anchorEnd) =>
     svg(`g.cell.${look}`, {}, svg("rect", { x, y, width: box, height: LINE_PX - 6, rx: 5 }),
       svg("text.lead", { x: anchorEnd ? x + box - 8 : x + 8, y: y + 16, "text-anchor": anchorEnd ? "end" : "start" }, label),
-      words && svg("text", { x: anchorEnd ? x + 8 : x + 34, y: y + 16 }, words));
+      words && svg("text", { x: anchorEnd ? x + 8 : x + 34, y: y + 16, "data-room": room }, words));
   lists.forEach((of, side) => {
     const x = side === 0 ? 0 : width - box;
-    parts.push(svg(`text.title.${hue(pair[side])}`, { x: side === 0 ? 0 : width, y: 20, "text-anchor": side === 0 ? "start" : "end" }, clipped(pair[side], Math.floor(box / 7))));
+    parts.push(svg(`text.title.${hue(pair[side])}`, { x: side === 0 ? 0 : width, y: 20, "text-anchor": side === 0 ? "start" : "end", "data-room": box }, pair[side]));
     of.forEach((hit, index) => {
       const y = lineY(index, of.length);
       const goal = lineY(hits.indexOf(hit), hits.length) + LINE_PX / 2 - 3;
@@ -112,11 +121,9 @@ function drawing(hits, pair, hue) {
   });
   parts.push(svg("text.title.violet", { x: width / 2, y: 20, "text-anchor": "middle" }, "merged"));
   hits.forEach((hit, index) => {
-    const words = letters > 6 ? short(hit.score) : "";
+    const words = wide ? short(hit.score) : "";
     parts.push(cell(middle[0], lineY(index, hits.length), String(hit.position), words, hue(hit.store), false));
   });
   const said = hits.map((hit) => `${hit.position}: ${hit.store} #${shown(hit.store_rank)}`).join(", ");
   return svg("svg.merge", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Merged list: ${said}` }, parts);
 }
-
-const clipped = (text, letters) => (text.length > letters ? `${text.slice(0, Math.max(1, letters - 1))}…` : text);

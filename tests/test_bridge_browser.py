@@ -842,3 +842,23 @@ def test_a_fold_splits_no_emoji(visit: Any, serve: Any, good_store: Any) -> None
     page = visit(f"{serve([{'name': 'm', 'type': 'seren_memory', 'url': store.url}])}/viewer#q=oak").page
     results(page)
     assert page.inner_text(".content") == "x" * 599 + "…"
+
+
+def test_the_drawing_takes_the_two_stores_that_lead_and_keeps_wide_letters_in_their_box(
+    visit: Any, serve: Any, good_store: Any
+) -> None:
+    wide = good_store("seren_memory", [{"id": str(n), "content": "W" * 90} for n in range(4)])
+    facts = good_store("seren_loci", [{"id": "a", "key": "wood", "value": "larch"}])
+    memories = [{"name": name, "type": "seren_memory", "url": wide.url} for name in ("W" * 64, "also")]
+    url = serve([{"name": "facts", "type": "seren_loci", "url": facts.url}, *memories])
+    page = visit(f"{url}/viewer#q=larch").page
+    results(page)
+    page.click("#tab-overview")
+    page.wait_for_selector(".merge")
+    assert page.locator(".merge .title").all_text_contents()[0] == "facts"
+    inside = """() => [...document.querySelectorAll('.cell')].every((cell) => {
+        const [box, ...words] = [...cell.children].map((one) => one.getBoundingClientRect());
+        return words.every((word) => word.left >= box.left && word.right <= box.right);
+    })"""
+    assert page.evaluate(inside)
+    assert page.locator(".merge .title").nth(1).evaluate("e => e.getBoundingClientRect().width") <= 241  # a quarter
