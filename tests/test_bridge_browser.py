@@ -862,3 +862,9 @@ def test_the_drawing_takes_the_two_stores_that_lead_and_keeps_wide_letters_in_th
     })"""
     assert page.evaluate(inside)
     assert page.locator(".merge .title").nth(1).evaluate("e => e.getBoundingClientRect().width") <= 241  # a quarter
+
+
+def test_the_addresses_for_a_model_stand_before_the_account_of_the_merge(visit: Any, serve: Any) -> None:
+    page = visit(f"{serve([])}/viewer#overview").page
+    page.wait_for_selector(".merge")
+    assert texts(page, "#panel-overview h2") == ["Overview", "Give it to a model", "How the lists become one"]
