@@ -148,6 +148,9 @@ async function call(method, path, body, signal) {
     text = await response.text();
   } catch (cause) {
     if (cause.name === "AbortError") throw cause;
+    if (window.origin === "null") {
+      throw new Trouble(0, "The frame around this page is a sandbox that lets it call nothing: give it allow-same-origin, or open the page by itself.");
+    }
     throw new Trouble(0, `The service cannot be reached at ${addressOf(".")}. Is it still running? Nothing you typed is lost.`);
   }
   if (response.type === "opaqueredirect") {

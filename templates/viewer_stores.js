@@ -24,7 +24,8 @@ function showPulse(trouble) {
   const rows = list(state.roster?.stores).filter((row) => row.enabled);
   const down = rows.filter(isDown).length;
   const look = trouble ? "bad" : down || !rows.length ? "warn" : "good";
-  const text = trouble ? (trouble.status === 401 ? "locked" : "no answer") : down ? `${down} of ${rows.length} down` : counted(rows.length, "store");
+  const refusal = { 0: "no answer", 401: "locked", 403: "not allowed" };
+  const text = trouble ? (refusal[trouble.status] ?? `status ${trouble.status}`) : down ? `${down} of ${rows.length} down` : counted(rows.length, "store");
   byId("pulse").replaceChildren(el(`span.dot.${look}`), text);
 }
 

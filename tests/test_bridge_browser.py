@@ -864,6 +864,24 @@ def test_the_drawing_takes_the_two_stores_that_lead_and_keeps_wide_letters_in_th
     assert page.locator(".merge .title").nth(1).evaluate("e => e.getBoundingClientRect().width") <= 241  # a quarter
 
 
+def test_a_service_that_refuses_is_not_told_as_one_that_is_gone(visit: Any, serve: Any) -> None:
+    page = visit("about:blank").page
+    page.route("**/stores", lambda route: route.fulfill(status=403, body='{"detail": "not for you"}'))
+    page.goto(f"{serve([])}/viewer#stores")
+    page.wait_for_selector("#pulse >> text=not allowed")
+    page.wait_for_selector("#roster-trouble >> text=Not allowed: not for you")
+
+
+def test_a_sandboxed_frame_is_told_what_it_lacks(visit: Any, serve: Any) -> None:
+    url = serve([])
+    watched = visit("about:blank")
+    frame = '<iframe src="/viewer" sandbox="allow-scripts"></iframe>'
+    watched.page.route("**/portal", lambda route: route.fulfill(body=frame, content_type="text/html"))
+    watched.page.goto(f"{url}/portal")
+    watched.page.frame_locator("iframe").locator("#roster-trouble >> text=allow-same-origin").wait_for(state="attached")
+    watched.faults.clear()  # the browser itself reports each call that it stopped
+
+
 def test_the_addresses_for_a_model_stand_before_the_account_of_the_merge(visit: Any, serve: Any) -> None:
     page = visit(f"{serve([])}/viewer#overview").page
     page.wait_for_selector(".merge")
