@@ -17,6 +17,7 @@ async function ask(query, count) {
   try {
     const { body } = await call("POST", "search", { query, n_results: count }, mine.signal);
     if (running !== mine) return;
+    if (list(body.stores).some((row) => !rowOf(row.name))) await refreshRoster(); // added elsewhere meanwhile
     state.answer = body;
     showAnswer(body);
   } catch (cause) {
@@ -45,6 +46,7 @@ function showAnswer(answer) {
   byId("summary").textContent = summaryOf(answer);
   byId("tools").hidden = !list(answer.hits).length;
   const mark = marker(shown(answer.query));
+  byId("welcome").hidden = list(state.roster?.stores).length > 0;
   const items = list(answer.hits).map((hit, index) => hitItem(index + 1, hit, answer, mark));
   byId("hits").replaceChildren(...items);
   drawMerge();

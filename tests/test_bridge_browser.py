@@ -829,6 +829,18 @@ def test_two_callosums_of_one_portal_under_a_prefix_do_not_mix(visit: Any, demo:
 # What a reader does meanwhile
 
 
+def test_a_store_that_others_added_shows_its_own_hemisphere_at_once(visit: Any, serve: Any, demo: Any) -> None:
+    url = serve([])
+    page = visit(f"{url}/viewer").page
+    page.wait_for_selector("#pulse >> text=0 stores")
+    entry = {"name": "notes", "type": "seren_loci", "url": demo.loci_url}
+    assert page.request.post(f"{url}/stores", data=entry).status == 201
+    page.fill("#query", SEARCHES)
+    page.press("#query", "Enter")
+    results(page)
+    assert page.locator(".hit .badge.cyan").count() == page.locator(".hit").count()
+
+
 def test_a_letter_that_grows_in_lower_case_is_marked_once(visit: Any, serve: Any, good_store: Any) -> None:
     store = good_store("seren_memory", [{"id": "a", "content": "İİİİ İİİİ larch"}])
     page = visit(f"{serve([{'name': 'm', 'type': 'seren_memory', 'url': store.url}])}/viewer#q=İİİİ").page
@@ -842,6 +854,13 @@ def test_a_fold_splits_no_emoji(visit: Any, serve: Any, good_store: Any) -> None
     page = visit(f"{serve([{'name': 'm', 'type': 'seren_memory', 'url': store.url}])}/viewer#q=oak").page
     results(page)
     assert page.inner_text(".content") == "x" * 599 + "…"
+
+
+def test_with_no_store_a_search_leads_to_the_form(visit: Any, serve: Any) -> None:
+    page = visit(f"{serve([])}/viewer#q=larch").page
+    summary(page, "No store was asked")
+    page.click("#welcome >> text=+ Add store")
+    page.wait_for_selector("#add-name:focus")
 
 
 def test_the_drawing_takes_the_two_stores_that_lead_and_keeps_wide_letters_in_their_box(
