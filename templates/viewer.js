@@ -96,6 +96,7 @@ byId("roster-refresh").addEventListener("click", () => refreshRoster());
 
 // The token
 
+byId("pulse").addEventListener("click", () => go("stores"));
 function openToken(why = "") {
   byId("token-why").textContent = why;
   byId("token-clear").hidden = !keptToken();

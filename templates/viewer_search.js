@@ -1,6 +1,7 @@
 // Asking every store, and showing what came of each.
 
 let running = null; // the AbortController of the search under way
+const NAMED_STORES = 5; // of more, the chips tell the names
 let asked = null; // what the list shows, or what is being asked: {query, count}
 
 async function ask(query, count) {
@@ -16,8 +17,8 @@ async function ask(query, count) {
   showChips(waitingChips());
   try {
     const { body } = await call("POST", "search", { query, n_results: count }, mine.signal);
-    if (running !== mine) return;
     if (list(body.stores).some((row) => !rowOf(row.name))) await refreshRoster(); // added elsewhere meanwhile
+    if (running !== mine) return;
     state.answer = body;
     showAnswer(body);
   } catch (cause) {
@@ -45,8 +46,8 @@ function showAnswer(answer) {
   showSilent(answer);
   byId("summary").textContent = summaryOf(answer);
   byId("tools").hidden = !list(answer.hits).length;
-  const mark = marker(shown(answer.query));
   byId("welcome").hidden = list(state.roster?.stores).length > 0;
+  const mark = marker(shown(answer.query));
   const items = list(answer.hits).map((hit, index) => hitItem(index + 1, hit, answer, mark));
   byId("hits").replaceChildren(...items);
   drawMerge();
@@ -60,7 +61,8 @@ function summaryOf(answer) {
   const missing = silent ? `; ${counted(silent, "store")} did not answer` : "";
   if (!searched.length && !silent) return "No store was asked: none is configured, or none is enabled.";
   if (!searched.length) return `Nobody answered: ${counted(silent, "store")} asked, ${silent === 1 ? "it" : "all"} failed, ${took}.`;
-  if (!hits) return `No hits. ${joined(searched.map(shown))} answered with nothing${flooredBy(answer)}, ${took}${missing}.`;
+  const who = searched.length > NAMED_STORES ? counted(searched.length, "store") : joined(searched.map(shown));
+  if (!hits) return `No hits. ${who} answered with nothing${flooredBy(answer)}, ${took}${missing}.`;
   return `${counted(hits, "hit")} from ${counted(searched.length, "store")} ${took}${missing}.`;
 }
 
@@ -84,7 +86,10 @@ function chip(name, look, ...text) {
   return el(`li.chip.${look}.${hueOf(name)}`, {}, el("span.dot"), named(name), el("span.came", {}, ...text));
 }
 
-const showChips = (chips) => byId("chips").replaceChildren(...chips);
+function showChips(chips) {
+  byId("chips").replaceChildren(...chips);
+  reach(byId("chips"));
+}
 
 function waitingChips() {
   return list(state.roster?.stores)
@@ -107,6 +112,11 @@ function answeredChips(answer) {
   });
 }
 
+// What rolls must be reached by the keyboard.
+function reach(node) {
+  node.tabIndex = node.scrollHeight > node.clientHeight ? 0 : -1;
+}
+
 function showSilent(answer) {
   const skipped = list(answer.skipped);
   const warnings = list(answer.warnings);
@@ -121,7 +131,9 @@ function showSilent(answer) {
   const heading = skipped.length
     ? `${counted(skipped.length, "store")} did not answer, so ${skipped.length === 1 ? "its" : "their"} memories are missing here`
     : "Answered, but not in full";
-  byId("silent").replaceChildren(el("div.notice", {}, el("h3", {}, heading), el("ul", {}, items)));
+  const whole = el("ul", { "aria-label": heading }, items);
+  byId("silent").replaceChildren(el("div.notice", {}, el("h3", {}, heading), whole));
+  return reach(whole);
 }
 
 // Taking it along

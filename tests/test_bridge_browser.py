@@ -841,6 +841,12 @@ def test_a_store_that_others_added_shows_its_own_hemisphere_at_once(visit: Any, 
     assert page.locator(".hit .badge.cyan").count() == page.locator(".hit").count()
 
 
+def test_the_count_of_stores_that_are_down_leads_to_them(visit: Any, serve: Any) -> None:
+    page = visit(f"{serve([{'name': 'attic', 'type': 'seren_loci', 'url': REFUSED}])}/viewer#q=x").page
+    page.click("#pulse >> text=1 of 1 down")
+    page.wait_for_selector(".row .reason >> text=down since")
+
+
 def test_a_letter_that_grows_in_lower_case_is_marked_once(visit: Any, serve: Any, good_store: Any) -> None:
     store = good_store("seren_memory", [{"id": "a", "content": "İİİİ İİİİ larch"}])
     page = visit(f"{serve([{'name': 'm', 'type': 'seren_memory', 'url': store.url}])}/viewer#q=İİİİ").page
@@ -861,6 +867,24 @@ def test_with_no_store_a_search_leads_to_the_form(visit: Any, serve: Any) -> Non
     summary(page, "No store was asked")
     page.click("#welcome >> text=+ Add store")
     page.wait_for_selector("#add-name:focus")
+
+
+def test_forty_stores_leave_the_first_hit_in_sight(visit: Any, serve: Any, demo: Any) -> None:
+    attic = [{"name": f"attic {n}", "type": "seren_loci", "url": REFUSED} for n in range(8)]
+    facts = [{**demo.store_entries()[0], "name": f"facts {n}"} for n in range(32)]
+    page = visit(f"{serve([*attic, *facts])}/viewer{LARCH}").page
+    results(page)
+    assert page.locator("#silent li").count() == 8 and page.locator("#chips .chip").count() == 40
+    text = page.locator(".hit .fact").first.bounding_box()
+    assert text["y"] + text["height"] < 800
+    assert axe.violations(page) == []
+
+
+def test_the_count_of_stores_is_whole_at_360_px(visit: Any, serve: Any) -> None:
+    entries = [{"name": f"attic {n}", "type": "seren_loci", "url": REFUSED} for n in range(12)]
+    page = visit(f"{serve(entries)}/viewer#q=x", viewport={"width": 360, "height": 740}).page
+    page.wait_for_selector("#pulse >> text=12 of 12 down")
+    assert page.locator("#pulse").evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
 def test_the_drawing_takes_the_two_stores_that_lead_and_keeps_wide_letters_in_their_box(
