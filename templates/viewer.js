@@ -3,11 +3,11 @@
 // The panels go by other ids than the addresses: a browser takes the focus away from wherever it is for a target.
 const TABS = ["search", "stores", "overview"];
 
-// The address: #q=...&n=... is a search, #stores and #overview are the tabs.
+// The address: #q=...&n=... is a search, #stores and #overview are the other tabs.
 
 function readAddress() {
   const hash = location.hash.slice(1);
-  if (TABS.includes(hash)) return { tab: hash };
+  if (hash === "stores" || hash === "overview") return { tab: hash };
   const terms = new URLSearchParams(hash);
   const count = terms.get("n");
   // What is no whole number goes as it is: the service says what it expected.
@@ -19,6 +19,11 @@ function searchAddress(query, count) {
   return new URLSearchParams(count === null ? { q: query } : { q: query, n: String(count) }).toString();
 }
 
+function fillBox(query = "", count = null) {
+  byId("query").value = query.replace(/[\r\n]+/g, " "); // the box would join the lines
+  byId("count").value = count === null ? "" : String(count);
+}
+
 function go(hash) {
   if (location.hash.slice(1) === hash) follow();
   else location.hash = hash; // follow() comes with the event
@@ -28,12 +33,11 @@ function follow() {
   const { tab, query, count } = readAddress();
   showTab(tab);
   if (tab !== "search" || query === undefined) return;
-  if (query) {
-    byId("query").value = query;
-    byId("count").value = count === null ? "" : String(count);
-    if (asked?.query !== query || asked?.count !== count) ask(query, count);
-  } else if (asked) {
-    byId("query").value = "";
+  if (query && (asked?.query !== query || asked?.count !== count)) {
+    fillBox(query, count);
+    ask(query, count);
+  } else if (!query && asked) {
+    fillBox();
     forget();
   }
 }
@@ -92,11 +96,11 @@ document.addEventListener("keydown", (event) => {
 
 byId("copy-markdown").replaceWith(copyButton("Copy as Markdown", () => asMarkdown(state.answer), "All hits as Markdown"));
 byId("copy-json").replaceWith(copyButton("Copy as JSON", () => shown(state.answer), "All hits as JSON"));
+byId("pulse").addEventListener("click", () => go("stores"));
 byId("roster-refresh").addEventListener("click", () => refreshRoster());
 
 // The token
 
-byId("pulse").addEventListener("click", () => go("stores"));
 function openToken(why = "") {
   byId("token-why").textContent = why;
   byId("token-clear").hidden = !keptToken();
@@ -113,7 +117,7 @@ function closeToken(text) {
   const { query, count } = readAddress();
   if (keptToken()) {
     loadAbout();
-    if (query && !state.answer) ask(query, count);
+    if (query && !asked) ask(query, count);
     else refreshRoster();
   }
 }
@@ -141,11 +145,19 @@ byId("token-cancel").addEventListener("click", () => byId("token").close());
 
 // The start
 
+async function start() {
+  const { tab, query, count } = readAddress();
+  showTab(tab);
+  fillBox(query, count);
+  await refreshRoster(); // the hits take their hue from it
+  if (query && !asked) ask(query, count);
+}
+
 window.addEventListener("hashchange", follow);
 window.addEventListener("resize", drawMerge);
 for (const node of document.querySelectorAll("[data-script]")) node.hidden = false;
 showTokenState();
 showOverview();
 loadAbout();
-refreshRoster().finally(follow);
 byId("query").focus();
+start();

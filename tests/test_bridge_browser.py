@@ -841,6 +841,75 @@ def test_a_store_that_others_added_shows_its_own_hemisphere_at_once(visit: Any, 
     assert page.locator(".hit .badge.cyan").count() == page.locator(".hit").count()
 
 
+def test_what_is_typed_while_the_page_starts_stays(visit: Any, serve: Any, demo: Any) -> None:
+    page = visit("about:blank").page
+    waiting: list[Any] = []
+    page.route("**/stores", lambda route: route.continue_() if waiting else waiting.append(route))
+    page.goto(f"{serve(demo.store_entries())}/viewer#q=oak")
+    page.wait_for_selector("#query:focus")
+    assert page.input_value("#query") == "oak"
+    page.keyboard.type(" and larch")
+    waiting[0].continue_()
+    results(page)
+    assert page.input_value("#query") == "oak and larch"
+
+
+def test_a_late_answer_to_an_earlier_search_changes_nothing(visit: Any, serve: Any, demo: Any) -> None:
+    page = visit(f"{serve(demo.store_entries())}/viewer").page
+    page.wait_for_selector("#pulse >> text=2 stores")
+    # The first search is given its answer by the script itself, after that of the second.
+    page.evaluate(
+        """() => {
+            const real = window.fetch;
+            window.fetch = (url, options) => {
+                if (!String(options.body).includes("frames")) return real(url, options);
+                return new Promise((done) => { window.late = () => real(url, {...options, signal: null}).then(done); });
+            };
+        }"""
+    )
+    page.fill("#query", "frames")
+    page.press("#query", "Enter")
+    page.wait_for_function("() => window.late")
+    page.fill("#query", SEARCHES)
+    page.press("#query", "Enter")
+    results(page)
+    before = texts(page, ".hit"), page.inner_text("#summary")
+    page.evaluate("() => window.late().then(() => new Promise((done) => setTimeout(done)))")
+    assert (texts(page, ".hit"), page.inner_text("#summary")) == before
+    assert page.input_value("#query") == SEARCHES
+
+
+def test_back_to_the_search_tab_before_any_search_shows_none(visit: Any, serve: Any, demo: Any) -> None:
+    page = visit(f"{serve(demo.store_entries())}/viewer#stores").page
+    page.click("#tab-search")
+    page.fill("#query", SEARCHES)
+    page.press("#query", "Enter")
+    results(page)
+    page.go_back()
+    page.wait_for_selector("#welcome:not([hidden])")
+    assert (page.locator(".hit").count(), page.input_value("#query")) == (0, "")
+
+
+def test_a_line_break_in_a_linked_query_is_a_space_in_the_box(visit: Any, serve: Any, demo: Any) -> None:
+    page = visit(f"{serve(demo.store_entries())}/viewer#q=larch%0Aplanking").page
+    results(page)
+    assert page.input_value("#query") == "larch planking"
+
+
+def test_a_search_that_was_refused_is_asked_again_with_the_token(visit: Any, serve: Any, demo: Any) -> None:
+    page = visit(f"{serve(demo.store_entries())}/viewer{LARCH}").page
+    results(page)
+    page.route("**/search", lambda route: route.fulfill(status=401, body="{}"))
+    page.fill("#query", "oak")
+    page.press("#query", "Enter")
+    page.wait_for_selector("dialog[open]")
+    page.unroute("**/search")
+    page.fill("#token-text", "new")
+    page.press("#token-text", "Enter")
+    results(page)
+    assert page.locator("#search-trouble > *").count() == 0
+
+
 def test_the_count_of_stores_that_are_down_leads_to_them(visit: Any, serve: Any) -> None:
     page = visit(f"{serve([{'name': 'attic', 'type': 'seren_loci', 'url': REFUSED}])}/viewer#q=x").page
     page.click("#pulse >> text=1 of 1 down")
