@@ -145,6 +145,8 @@ byId("token-cancel").addEventListener("click", () => byId("token").close());
 
 // The start
 
+const LOOK_AGAIN_MS = 10_000;
+
 async function start() {
   const { tab, query, count } = readAddress();
   showTab(tab);
@@ -153,7 +155,13 @@ async function start() {
   if (query && !asked) ask(query, count);
 }
 
+function lookAgain() {
+  if (!document.hidden && !refused && !byId("panel-stores").hidden) refreshRoster();
+}
+
 window.addEventListener("hashchange", follow);
+document.addEventListener("visibilitychange", lookAgain);
+setInterval(lookAgain, LOOK_AGAIN_MS);
 window.addEventListener("resize", drawMerge);
 for (const node of document.querySelectorAll("[data-script]")) node.hidden = false;
 showTokenState();

@@ -1,6 +1,8 @@
 // The roster: how each store is, its knobs, adding and removing.
 
 const drafts = new Map(); // what was typed into a row and not saved yet: it outlives a redrawn roster
+let refused = false; // for want of a token: then the page does not ask by itself
+let drawn = ""; // the roster as it stands on the page
 const rowKey = (row) => JSON.stringify([row.name, Boolean(row.managed), String(row.status).startsWith("skipped")]);
 
 async function refreshRoster() {
@@ -8,10 +10,13 @@ async function refreshRoster() {
     const { body } = await call("GET", "stores");
     state.roster = body;
     byId("count").placeholder = shown(body.n_results);
+    refused = false;
     byId("roster-trouble").replaceChildren();
   } catch (cause) {
     if (!(cause instanceof Trouble)) throw cause;
-    byId("roster-trouble").replaceChildren(told(cause, refreshRoster));
+    refused = cause.status === 401;
+    const before = byId("roster-trouble").querySelector("p")?.textContent;
+    if (before !== cause.message) byId("roster-trouble").replaceChildren(told(cause, refreshRoster));
     showPulse(cause);
     return;
   }
@@ -34,9 +39,13 @@ const isDown = (row) =>
 
 function showRoster() {
   const box = byId("roster");
-  const busy = box.querySelector(".confirm") || box.contains(document.activeElement);
+  const selected = !getSelection().isCollapsed && getSelection().containsNode(box, true);
+  const busy = selected || box.querySelector(".confirm") || box.contains(document.activeElement);
+  for (const span of box.querySelectorAll(".ago")) span.textContent = ago(span.dataset.since);
   if (busy && !byId("panel-stores").hidden) return; // redrawing would take the focus, or the question, away
-  drawRoster();
+  const wanted = JSON.stringify(state.roster);
+  if (wanted !== drawn) drawRoster();
+  drawn = wanted;
 }
 
 function drawRoster() {
@@ -89,7 +98,7 @@ function healthOf(row) {
     "div.health",
     {},
     el("p.muted", {}, facts.join(" · ")),
-    since && el("p.reason", {}, "down since ", clock(since), ` (${ago(since)}): `, shown(health.last_error)),
+    since && el("p.reason", {}, "down since ", clock(since), " (", el("span.ago", { "data-since": since }, ago(since)), "): ", shown(health.last_error)),
     !since && health.last_error && el("p.muted", {}, `last failure: ${shown(health.last_error)}`),
     health.suspended_until && el("p.reason", {}, "suspended until ", clock(health.suspended_until), "; then it is tried again"),
   );
@@ -130,6 +139,7 @@ function knobs(row) {
     try {
       await call("PATCH", `stores/${encodeURIComponent(row.name)}`, change);
       drafts.delete(key);
+      drawn = "";
       say(`Saved: ${row.name}`);
       document.activeElement.blur();
       await refreshRoster();

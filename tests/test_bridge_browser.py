@@ -916,6 +916,30 @@ def test_the_count_of_stores_that_are_down_leads_to_them(visit: Any, serve: Any)
     page.wait_for_selector(".row .reason >> text=down since")
 
 
+def test_an_open_stores_tab_shows_what_changes(visit: Any, serve: Any, demo: Any) -> None:
+    url = serve(demo.store_entries())
+    watched = visit("about:blank")
+    page = watched.page
+    page.clock.install()
+    page.goto(f"{url}/viewer#stores")
+    page.wait_for_selector(".row >> text=not asked yet")
+    assert page.request.post(f"{url}/search", data={"query": "oak"}).status == 200
+    page.clock.run_for(10_000)
+    page.wait_for_selector(".row >> text=1 call · 0 failures")
+
+
+def test_a_page_that_was_refused_does_not_ask_for_the_token_by_itself_again(visit: Any, serve: Any) -> None:
+    url = serve([], server={"bearer_token": "secret"})
+    watched = visit("about:blank")
+    watched.page.clock.install()
+    watched.page.goto(f"{url}/viewer#stores")
+    watched.page.wait_for_selector("#pulse >> text=locked")
+    watched.page.click("#token-cancel")
+    asked = len(watched.requests)
+    watched.page.clock.run_for(60_000)
+    assert watched.page.locator("dialog[open]").count() == 0 and len(watched.requests) == asked
+
+
 def test_a_letter_that_grows_in_lower_case_is_marked_once(visit: Any, serve: Any, good_store: Any) -> None:
     store = good_store("seren_memory", [{"id": "a", "content": "İİİİ İİİİ larch"}])
     page = visit(f"{serve([{'name': 'm', 'type': 'seren_memory', 'url': store.url}])}/viewer#q=İİİİ").page
