@@ -127,13 +127,14 @@ class _Parser(HTTPRequestParser):
 
 
 class _Channel(HTTPChannel):
-    """A connection that is dropped when a request takes too long to come in.
+    """A connection that is dropped when a request takes too long to come in, or answers pile up unread.
 
     waitress's own limit restarts at every byte, so a client that drips would hold its place for ever.
     """
 
     parser_class = _Parser
     request_timeout_s = 30.0
+    requests_lock: threading.Lock
     begun: float | None = None
 
     def received(self, data: bytes) -> bool:
@@ -149,6 +150,15 @@ class _Channel(HTTPChannel):
             self.will_close = True
         can: bool = super().readable()
         return can
+
+    def _flush_outbufs_below_high_watermark(self) -> None:
+        # waitress waits here for the client to read: one that asks on and reads nothing would hold a request thread.
+        if self.total_outbufs_len > self.adj.outbuf_high_watermark:
+            with self.requests_lock:
+                for unread in self.requests[1:]:
+                    unread.close()
+                self.requests = self.requests[:1]
+                self.close_when_flushed = True
 
 
 class Server:

@@ -471,6 +471,24 @@ def test_clients_that_drip_are_dropped_and_hold_nobody_up(service: Services, goo
     assert [hit["id"] for hit in one.search("x")["hits"]] == ["1"]
 
 
+def test_a_client_that_asks_on_and_reads_nothing_holds_no_request_thread(
+    service: Services, good_store: GoodStores
+) -> None:
+    good = good_store("seren_loci", [{"id": str(number), "value": "x" * 15_000} for number in range(200)])
+    one = service(config({"good": good.url}, server="{threads: 1}", more=", fetch_multiplier: 1"))
+    body = b'{"query": "x", "n_results": 200}'  # 6 MB each: the text stands in the metadata too
+    whole = HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    with socket.create_connection(("127.0.0.1", one.port), 5) as sock:
+        sock.sendall(whole * 20)
+        for _ in range(15):
+            answer = one.request("POST", "/search", json={"query": "x", "n_results": 1}, timeout=5)
+            assert len(answer.json()["hits"]) == 1
+        heard = 0
+        while piece := sock.recv(1 << 20):
+            heard += len(piece)
+        assert heard > 16 * 1024 * 1024, "what was answered arrives before the connection is closed"
+
+
 def test_clients_that_vanish_leave_no_descriptor_and_no_work(service: Services, good_store: GoodStores) -> None:
     good = good_store("seren_loci", [{"id": "1"}])
     good.delay_s = 0.05
