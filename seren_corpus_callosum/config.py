@@ -153,7 +153,7 @@ def _resolved(
     tls = reading.table(document, "tls", Tls, strict=True)
     federation = reading.table(document, "federation", Federation, strict=False, extra="stores")
     reading.warnings += _unknown_variables(environ)
-    home = path.parent if path else Path.cwd()
+    home = path.parent if path else _working_directory()
     tls = _usable_tls(tls, home, reading)
     token = _server_token(server, document, reading)
     stores = _stores(reading.section(document, "federation"), reading)
@@ -185,8 +185,15 @@ def _expanded(path: str | Path) -> Path:
         raise ConfigError([f"{path}: there is no home folder to put for ~; give a full path"]) from None
 
 
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        raise ConfigError(["the working directory is gone: start in another, or name a config file with -c"]) from None
+
+
 def _instance_id(server: Server, path: Path | None) -> str:
-    place = f"{socket.gethostname()}:{server.port}:{path or Path.cwd()}"
+    place = f"{socket.gethostname()}:{server.port}:{path or _working_directory()}"
     return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 

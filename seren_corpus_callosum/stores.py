@@ -57,14 +57,15 @@ class Adapter:
         """One hit of a reply; whatever it raises costs that hit alone."""
         raise NotImplementedError
 
-    def read(self, reply: Json) -> Mapped:
-        """The hits of a reply; StoreError `bad_reply` for what the protocol does not allow."""
+    def read(self, reply: Json, limit: int | None = None) -> Mapped:
+        """The first `limit` hits of a reply; StoreError `bad_reply` for what the protocol does not allow."""
         if not isinstance(reply, Mapping):
             raise StoreError("bad_reply", "the answer is JSON but not an object; is this the right type of store?")
         raws = reply.get("hits")
         if not isinstance(raws, list):
             said = "an error" if reply.get("error") else "no `hits` list"
             raise StoreError("bad_reply", f"the answer holds {said}; is this the right type of store?")
+        raws = raws[:limit]
         warnings = []
         if reply.get("error"):
             if not raws:
@@ -207,8 +208,8 @@ class InnerCallosum(Adapter):
             origin=(store, *inner),
         )
 
-    def read(self, reply: Json) -> Mapped:
-        mapped = super().read(reply)
+    def read(self, reply: Json, limit: int | None = None) -> Mapped:
+        mapped = super().read(reply, limit)
         skipped = [entry for entry in _list(reply.get("skipped")) if isinstance(entry, Mapping)]
         if skipped and not mapped.hits and not _list(reply.get("stores_searched")):
             if all(entry.get("kind") == "loop" for entry in skipped):

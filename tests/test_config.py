@@ -730,3 +730,12 @@ def test_an_unreadable_file_ends_with_78(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").mkdir()
     done = run_command(tmp_path, "-c", "c.yaml", "check")
     assert (done.returncode, done.stderr) == (78, f"c.yaml: cannot be read: {os.strerror(21)}\n")
+
+
+def test_a_working_directory_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match="the working directory is gone"):
+        load(environ={})

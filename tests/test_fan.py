@@ -133,7 +133,7 @@ def test_every_way_to_give_no_answer_has_its_own_reason_and_costs_nobody_else(
 
 
 class Broken(SerenLoci):
-    def read(self, reply: Any) -> Any:
+    def read(self, reply: Any, limit: int | None = None) -> Any:
         raise ZeroDivisionError("sEcReT")
 
 

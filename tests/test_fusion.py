@@ -262,8 +262,8 @@ class Noting(SerenLoci):
     def __init__(self) -> None:
         self.came = threading.Event()
 
-    def read(self, reply: Any) -> Mapped:
-        mapped = super().read(reply)
+    def read(self, reply: Any, limit: int | None = None) -> Mapped:
+        mapped = super().read(reply, limit)
         self.came.set()
         return mapped
 

@@ -658,7 +658,7 @@ def test_an_adapter_that_raises_costs_its_own_store_only(
 @pytest.mark.parametrize("returned", [None, [], "hits", 7], ids=repr)
 def test_an_adapter_that_returns_no_mapped_reply_costs_its_own_store_only(returned: Any) -> None:
     class Odd(Plain):
-        def read(self, reply: Any) -> Mapped:
+        def read(self, reply: Any, limit: int | None = None) -> Mapped:
             return returned  # type: ignore[no-any-return]
 
     register_adapter("odd", Odd())
@@ -718,3 +718,16 @@ def test_a_broken_installed_adapter_costs_its_own_stores_only(
     assert isinstance(good, Store)
     assert isinstance(broken, Unbound)
     assert broken.reason == f"type: its adapter could not be loaded ({raised})"
+
+
+def test_what_is_beyond_the_cut_is_not_even_mapped() -> None:
+    mapped: list[str] = []
+
+    class Counting(Adapter):
+        def hit(self, raw: Mapping[str, Any]) -> Hit:
+            mapped.append(raw["id"])
+            return Hit(raw["id"], "")
+
+    reply = {"hits": [{"id": str(number)} for number in range(1000)]}
+    assert [hit.id for hit in Counting().read(reply, 3).hits] == ["0", "1", "2"]
+    assert mapped == ["0", "1", "2"]
