@@ -29,7 +29,7 @@ from . import tool, wire
 from .errors import BadRequest, Problem
 from .hits import Json
 from .service import Callosum
-from .shorten import named, shortened, without_long_lists
+from .shorten import LIMIT_BYTES, named, shortened, without_long_lists
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ def called(callosum: Callosum, arguments: Mapping[str, Json], *, via: Sequence[s
         log.error("a call of the search tool failed: %s\n%s", type(exc).__name__, "".join(where.format()))
         return _failed("this service failed; its log has more")
     if body["skipped"] and not body["stores_searched"]:
-        told = named(without_long_lists(body), "skipped")
+        told = named(without_long_lists(body, LIMIT_BYTES), "skipped")
         return _failed(f"No store answered, so nothing was searched and what is remembered is unknown: {told}.")
     short, text = shortened(body)
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=short)

@@ -57,14 +57,14 @@ def shortened(body: Body) -> tuple[dict[str, Json], str]:
     return short, as_text(short)
 
 
-def without_long_lists(body: Body) -> dict[str, Json]:
+def without_long_lists(body: Body, limit_bytes: int = LIST_LIMIT_BYTES) -> dict[str, Json]:
     """The body with its query, reasons and lists of stores cut; `<list>_omitted` counts what a list lost."""
     short = {**body}
     if len(body["query"]) > QUERY_LIMIT:
         short |= {"query": body["query"][:QUERY_LIMIT], "query_length": len(body["query"])}
     for key in LISTS:
         rows: list[Json] = []
-        room = LIST_LIMIT_BYTES
+        room = limit_bytes
         for row in body[key]:
             kept = {**row, "reason": row["reason"][:REASON_LIMIT]} if "reason" in row else row
             room -= _size(kept) + 1

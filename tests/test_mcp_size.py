@@ -146,8 +146,11 @@ def test_many_stores_without_an_answer_leave_room_for_the_hits_of_one() -> None:
     jsonschema.validate(short, OUTPUT_SCHEMA)
 
 
-def test_an_error_over_very_many_stores_is_short_too(tmp_path: Path) -> None:
-    stores = [{"name": f"store-{number}", "type": "no_such_type", "url": "http://x"} for number in range(400)]
+@pytest.mark.parametrize(
+    ("count", "end"), [(400, r"store-399 \(unbound: [^()]*\)\.$"), (2_000, r"; and 1\d\d\d more\.$")]
+)
+def test_an_error_names_every_store_that_fits_and_counts_the_others(tmp_path: Path, count: int, end: str) -> None:
+    stores = [{"name": f"store-{number}", "type": "no_such_type", "url": "http://x"} for number in range(count)]
     (tmp_path / "c.yaml").write_text(json.dumps({"federation": {"stores": stores}}))
     with Callosum.from_config(tmp_path / "c.yaml") as callosum:
         params = {"name": "search", "arguments": {"query": "violet"}}
@@ -155,7 +158,8 @@ def test_an_error_over_very_many_stores_is_short_too(tmp_path: Path) -> None:
     result = json.loads(answer.body)["result"]
     assert result["isError"] is True
     assert len(answer.body) < LIMIT_BYTES
-    assert re.search(r"store-0 \(unbound: .*; and 3\d\d more\.$", result["content"][0]["text"])
+    assert re.search(end, result["content"][0]["text"])
+    assert "store-0 (unbound: " in result["content"][0]["text"]
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
