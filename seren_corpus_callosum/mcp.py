@@ -56,11 +56,12 @@ def exchange(callosum: Callosum, body: bytes, headers: Mapping[str, str], *, via
     message = _message(body)
     if isinstance(message, Answer):
         return message
-    passed = {name: value for name, value in headers.items() if name.startswith("mcp-")}
+    passed = {name: value for name, value in headers.items() if name.startswith("mcp-") and value}
     if message.get("method") == "initialize":
         # A client that is about to negotiate may name any version here; the SDK takes the header's word for it.
         passed.pop("mcp-protocol-version", None)
-        message["params"] = _INITIALIZE_PARAMS | message.get("params", {})
+        sent = {key: value for key, value in message.get("params", {}).items() if value is not None}
+        message["params"] = _INITIALIZE_PARAMS | sent
         if not isinstance(message["params"]["protocolVersion"], str):
             message["params"]["protocolVersion"] = LATEST_HANDSHAKE_VERSION
     passed["content-type"] = "application/json"

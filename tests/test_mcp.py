@@ -146,7 +146,11 @@ def test_initialize_negotiates_whatever_the_header_says(
     assert "tools" in result["capabilities"]
 
 
-@pytest.mark.parametrize("params", [None, {}, CLIENT], ids=["no params", "empty", "no version"])
+@pytest.mark.parametrize(
+    "params",
+    [None, {}, CLIENT, {"protocolVersion": None, "capabilities": None, "clientInfo": None}],
+    ids=["no params", "empty", "no version", "nulls"],
+)
 def test_initialize_without_a_version_gets_the_newest_handshake_version(one: Tool, params: Any) -> None:
     assert one.rpc("initialize", params)["result"]["protocolVersion"] == NEWEST_HANDSHAKE
 
@@ -158,9 +162,9 @@ def test_an_unsupported_version_header_after_initialize_is_400(one: Tool, versio
     assert "error" in strict_json(response.data)
 
 
-@pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize("version", [None, "", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_every_supported_version_header_and_none_at_all_are_accepted(one: Tool, version: str | None) -> None:
-    headers = {"MCP-Protocol-Version": version} if version else {}
+    headers = {} if version is None else {"MCP-Protocol-Version": version}
     assert one.rpc("tools/list", **headers)["result"]["tools"][0]["name"] == "search"
     assert not one.call({"query": "violet"}, **headers)["isError"]
 
