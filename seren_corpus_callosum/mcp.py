@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -57,13 +57,9 @@ def exchange(callosum: Callosum, body: bytes, headers: Mapping[str, str], *, via
     if isinstance(message, Answer):
         return message
     passed = {name: value for name, value in headers.items() if name.startswith("mcp-") and value}
-    if message.get("method") == "initialize":
+    if message["method"] == "initialize":
         # A client that is about to negotiate may name any version here; the SDK takes the header's word for it.
         passed.pop("mcp-protocol-version", None)
-        sent = {key: value for key, value in message.get("params", {}).items() if value is not None}
-        message["params"] = _INITIALIZE_PARAMS | sent
-        if not isinstance(message["params"]["protocolVersion"], str):
-            message["params"]["protocolVersion"] = LATEST_HANDSHAKE_VERSION
     passed["content-type"] = "application/json"
     passed["accept"] = _accept(headers.get("accept", ""))
 
@@ -81,15 +77,27 @@ def serve_stdio(callosum: Callosum) -> None:
 
     async def serve() -> None:
         server = _server(search)
-        async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
-            feed, fed = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-            answers, answered = anyio.create_memory_object_stream[SessionMessage](0)
-            waiting: dict[Json, anyio.Event] = {}
+        feed, fed = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        answers, answered = anyio.create_memory_object_stream[SessionMessage](0)
+        waiting: dict[Json, anyio.Event] = {}
+        lines: Any = _lines(answers.clone())
+        async with stdio_server(stdin=lines) as (incoming, outgoing), anyio.create_task_group() as tasks:
             tasks.start_soon(_passed_in, incoming, feed, waiting)
             tasks.start_soon(_passed_out, answered, outgoing, waiting)
             await server.run(fed, answers, server.create_initialization_options())
 
     asyncio.run(serve())
+
+
+async def _lines(answers: Any) -> AsyncIterator[str]:
+    """The messages on standard input; what is none is answered here, as over HTTP: the SDK would leave it waiting."""
+    async with answers, await anyio.open_file(0, "rb", closefd=False) as lines:
+        async for line in lines:
+            message = _message(line) if line.strip() else None
+            if isinstance(message, dict):
+                yield wire.encode(message).decode()
+            elif message and message.body:
+                await answers.send(SessionMessage(types.JSONRPCError.model_validate_json(message.body)))
 
 
 async def _passed_in(incoming: Any, feed: Any, waiting: dict[Json, anyio.Event]) -> None:
@@ -202,6 +210,11 @@ def _message(body: bytes) -> dict[str, Json] | Answer:
     for key, kinds, expected in _MEMBERS:
         if type(message.get(key, kinds[0]())) not in kinds or (key == "method" and key not in message):
             return _broken(types.INVALID_REQUEST, f"{key}: expected {expected}")
+    if message["method"] == "initialize":
+        sent = {key: value for key, value in message.get("params", {}).items() if value is not None}
+        message["params"] = _INITIALIZE_PARAMS | sent
+        if not isinstance(message["params"]["protocolVersion"], str):
+            message["params"]["protocolVersion"] = LATEST_HANDSHAKE_VERSION
     return message
 
 

@@ -203,6 +203,30 @@ def test_only_messages_go_to_standard_output(tmp_path: Path) -> None:
     assert "Traceback" not in ran.stderr
 
 
+def test_a_line_that_is_no_message_is_answered_as_over_http(tmp_path: Path) -> None:
+    broken = ["{broken", "[]", [LIST], {"jsonrpc": "2.0", "id": 2}, {"jsonrpc": "2.0", "id": None, "method": "ping"}]
+    ran = run_command(tmp_path, "mcp", stdin=spoken(INITIALIZE, *broken, LIST))
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [one["error"]["code"] for one in answers if one["id"] is None] == [-32700, -32600, -32600, -32600, -32600]
+    assert {one["id"] for one in answers if "result" in one} == {1, 2}
+
+
+def test_lines_with_a_byte_order_mark_or_half_a_surrogate_pair_are_read(config: str, tmp_path: Path) -> None:
+    (tmp_path / "seren-corpus-callosum.yaml").write_text(config)
+    call = json.dumps(CALL).replace("violet", "violet \\ud83d")
+    ran = run_command(tmp_path, "mcp", stdin="\ufeff" + spoken(INITIALIZE, call).replace("\n", "\r\n"))
+    answers = {answer["id"]: answer for answer in map(json.loads, ran.stdout.splitlines())}
+    assert answers.keys() == {1, 3}
+    assert not answers[3]["result"]["isError"]
+
+
+def test_an_odd_version_gets_the_newest_handshake_version_over_stdio_too(tmp_path: Path) -> None:
+    asked = [{**INITIALIZE, "params": {"protocolVersion": version}} for version in ("9999-01-01", 123, None)]
+    ran = run_command(tmp_path, "mcp", stdin=spoken(*asked))
+    told = [json.loads(line)["result"]["protocolVersion"] for line in ran.stdout.splitlines()]
+    assert told == ["2025-11-25", "2025-11-25", "2025-11-25"]
+
+
 def test_a_cancelled_call_holds_nothing_up(tmp_path: Path, good_store: Callable[..., GoodStore]) -> None:
     hung = good_store("seren_loci")
     hung.delay_s = 60.0
