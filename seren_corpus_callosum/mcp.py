@@ -86,7 +86,10 @@ def serve_stdio(callosum: Callosum) -> None:
             tasks.start_soon(_passed_out, answered, outgoing, waiting)
             await server.run(fed, answers, server.create_initialization_options())
 
-    asyncio.run(serve())
+    try:
+        asyncio.run(serve())
+    except* OSError as gone:
+        log.warning("the client is gone: %s", gone.exceptions[0])
 
 
 async def _lines(answers: Any) -> AsyncIterator[str]:

@@ -227,6 +227,33 @@ def test_an_odd_version_gets_the_newest_handshake_version_over_stdio_too(tmp_pat
     assert told == ["2025-11-25", "2025-11-25", "2025-11-25"]
 
 
+def test_a_client_that_is_gone_ends_the_command_without_a_traceback(
+    tmp_path: Path, good_store: Callable[..., GoodStore]
+) -> None:
+    store = good_store("seren_loci", sample_hits("seren_loci", 3, "fact"))
+    store.hold = threading.Event()
+    (tmp_path / "c.yaml").write_text(
+        f"federation: {{stores: [{{name: facts, type: seren_loci, url: '{store.url}', timeout_s: 60}}]}}"
+    )
+    command = subprocess.Popen(
+        [sys.executable, "-m", "seren_corpus_callosum", "-c", str(tmp_path / "c.yaml"), "mcp"],
+        cwd=tmp_path, env=service_environment(tmp_path),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+    )  # fmt: skip
+    with command:
+        assert command.stdin and command.stdout and command.stderr
+        command.stdin.write(spoken(INITIALIZE, CALL))
+        command.stdin.flush()
+        assert json.loads(command.stdout.readline())["id"] == 1
+        command.stdout.close()
+        command.stdin.close()
+        store.hold.set()
+        told = command.stderr.read()
+    assert command.returncode == 0
+    assert "the client is gone" in told
+    assert "Traceback" not in told
+
+
 def test_a_cancelled_call_holds_nothing_up(tmp_path: Path, good_store: Callable[..., GoodStore]) -> None:
     hung = good_store("seren_loci")
     hung.delay_s = 60.0
