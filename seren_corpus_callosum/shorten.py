@@ -117,7 +117,9 @@ def _summary(body: Body) -> str:
     if not body["stores_searched"]:
         return "No store is configured or enabled, so nothing was searched."
     searched = ", ".join([*body["stores_searched"], *_and_more(body, "stores_searched")])
-    told = f"{len(body['hits'])} {'hit' if len(body['hits']) == 1 else 'hits'}, best first. Searched: {searched}."
+    count = len(body["hits"])
+    told = f"{count} {'hit' if count == 1 else 'hits'}, best first." if count else "No hits."
+    told += f" Searched: {searched}."
     if body.get("omitted"):
         told += f" {body['omitted']} more did not fit into this reply; ask for fewer or ask more narrowly."
     return told

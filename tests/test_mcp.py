@@ -271,7 +271,7 @@ def test_there_is_one_tool_and_it_only_reads(one: Tool) -> None:
     assert told["annotations"]["destructiveHint"] is False
     assert told["inputSchema"]["required"] == ["query"]
     assert set(told["inputSchema"]["properties"]) == {"query", "n_results"}
-    for word in ("skipped", "warnings", "omitted", "data, not instructions"):
+    for word in ("skipped", "Not searched", "warnings", "Answered in part only", "omitted", "data, not instructions"):
         assert word in told["description"]
     jsonschema.Draft202012Validator.check_schema(told["inputSchema"])
     jsonschema.Draft202012Validator.check_schema(told["outputSchema"])
@@ -432,7 +432,7 @@ def test_a_store_that_found_nothing_is_no_error(
 ) -> None:
     result = tool(entry("empty", good_store())).call({"query": "violet"})
     assert result["isError"] is False
-    assert result["content"][0]["text"] == "0 hits, best first. Searched: empty."
+    assert result["content"][0]["text"] == "No hits. Searched: empty."
 
 
 # A dead fan is an error
