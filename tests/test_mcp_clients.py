@@ -194,13 +194,13 @@ def test_every_client_works_embedded_before_and_after_a_restart(
     name: str, portal: Callable[[str], ServerProcess], driven: Drive, two_stores: Stores
 ) -> None:
     argv = command(name)
-    server = portal("")
-    everything_works(driven(argv, f"{server.url}/portal/memory/mcp", ""), server, two_stores[1])
+    server = portal(TOKEN)
+    everything_works(driven(argv, f"{server.url}/portal/memory/mcp", TOKEN), server, two_stores[1])
     assert "Traceback" not in server.stderr
 
 
 @pytest.mark.parametrize("name", ["sdk2", "typescript"])
-def test_clients_work_with_an_open_service_and_with_a_portal_that_has_a_token(
+def test_clients_work_without_a_token_too(
     name: str,
     service: Callable[..., Service],
     portal: Callable[[str], ServerProcess],
@@ -210,8 +210,8 @@ def test_clients_work_with_an_open_service_and_with_a_portal_that_has_a_token(
     argv = command(name)
     running = service(configured(two_stores))
     assert ids(driven(argv, f"{running.url}/mcp/").search()[0]) == MERGED
-    server = portal(TOKEN)
-    assert ids(driven(argv, f"{server.url}/memory/mcp", TOKEN).search()[0]) == MERGED
+    server = portal("")
+    assert ids(driven(argv, f"{server.url}/memory/mcp").search()[0]) == MERGED
 
 
 def inspected(*arguments: str, folder: Path) -> dict[str, Any]:
@@ -234,8 +234,8 @@ def inspected(*arguments: str, folder: Path) -> dict[str, Any]:
 def test_the_inspector_lists_and_calls_the_tool(
     service: Callable[..., Service], two_stores: Stores, tmp_path: Path
 ) -> None:
-    running = service(configured(two_stores, "a-token"))
-    there = [f"{running.url}/mcp", "--transport", "http", "--header", "Authorization: Bearer a-token"]
+    running = service(configured(two_stores, TOKEN))
+    there = [f"{running.url}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {TOKEN}"]
     listed = inspected(*there, "--method", "tools/list", folder=tmp_path)
     assert [tool["name"] for tool in listed["tools"]] == ["search"]
     asked = ["--method", "tools/call", "--tool-name", "search", "--tool-arg", "query=violet"]
