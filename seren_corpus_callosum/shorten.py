@@ -18,7 +18,6 @@ ID_LIMIT = 300  # characters
 REASON_LIMIT = 300  # characters
 LISTS = ("stores_searched", "skipped", "warnings", "stores")
 MARKER_BYTES = 8
-FENCE_NOTE_BYTES = 200  # of the line that says what the fences are
 
 Body = Mapping[str, Json]
 
@@ -34,22 +33,22 @@ def shortened(body: Body) -> tuple[dict[str, Json], str]:
         if _size(whole) + _size(text) <= LIMIT_BYTES:
             return whole, text
     short = without_long_lists(body)
-    room = (
-        LIMIT_BYTES - _size({**short, "hits": [], "omitted": 0}) - _size(as_text({**short, "hits": [], "omitted": 0}))
-    )
+    around = {**short, "hits": [], "omitted": 0}
+    room = LIMIT_BYTES - _size(around) - _size(as_text(around))
     share = room // max(1, len(body["hits"]))
     hits: list[dict[str, Json]] = []
     wanted: list[int] = []  # bytes that each content wants, once
+    reserved = 0  # bytes of the least of each, twice
     for hit in body["hits"]:
         bare = _bare(hit, share)
         wants = _size(hit["content"][:LIMIT_BYTES])
         cost = _size(bare) + _size("\n".join(_hit_lines(len(hits) + 1, bare, "m" * 2 * MARKER_BYTES)))
-        if room < cost + 2 * min(wants, CONTENT_MINIMUM_BYTES):
+        reserved += 2 * min(wants, CONTENT_MINIMUM_BYTES)
+        if room < cost + reserved:
             break
-        room -= cost + 2 * min(wants, CONTENT_MINIMUM_BYTES)
+        room -= cost
         hits.append(bare)
         wanted.append(wants)
-    room += sum(2 * min(wants, CONTENT_MINIMUM_BYTES) for wants in wanted)
     level = _level(wanted, room // 2)
     short["hits"] = [_cut(bare, hit, level) for bare, hit in zip(hits, body["hits"], strict=False)]
     if len(hits) < len(body["hits"]):
