@@ -73,8 +73,8 @@ class Overlay:
         """Whether the file may differ from what the last read() saw."""
         return self._seen is None or self._state() != self._seen
 
-    def change(self, edit: Callable[[list[dict[str, Json]]], T]) -> T:
-        """Under the lock: edit a fresh list in place, write it, return what edit returned.
+    def change(self, edit: Callable[[list[dict[str, Json]]], T], *, saved: Callable[[T], object] | None = None) -> T:
+        """Under the lock: edit a fresh list in place, write it, call `saved` with what edit returned, and return that.
 
         What edit raises passes through and nothing is written. NotSaved: the file is as it was."""
         deadline = time.monotonic() + self._lock_timeout_s
@@ -90,6 +90,8 @@ class Overlay:
                 result = edit(entries)
                 with self._not_saved():
                     self._save(target, _encoded(entries), raw, damaged=roster.damage is not None)
+                if saved is not None:
+                    saved(result)
                 return result
         finally:
             self._threads.release()

@@ -99,11 +99,12 @@ def remove(entries: Entries, name: str) -> Entries:
     return gone
 
 
-def forget_token(entry: Mapping[str, Json], name: str) -> None:
-    """Delete the keychain entry that adding this store made; one that a person pointed to stays."""
-    made = re.fullmatch(rf"{KEYCHAIN_SERVICE}/([^/]+/{re.escape(name)}/[0-9a-f]{{8}})", str(entry.get("token_keyring")))
-    if made:
-        tokens.keychain_delete(KEYCHAIN_SERVICE, made[1])
+def forget_tokens(gone: Entries, name: str) -> None:
+    """Delete the keychain entries that adding these stores made; one that a person pointed to stays."""
+    ours = rf"{KEYCHAIN_SERVICE}/([^/]+/{re.escape(name)}/[0-9a-f]{{8}})"
+    for entry in gone:
+        if made := re.fullmatch(ours, str(entry.get("token_keyring"))):
+            tokens.keychain_delete(KEYCHAIN_SERVICE, made[1])
 
 
 def canonical(name: str) -> str:

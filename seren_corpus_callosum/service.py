@@ -20,7 +20,7 @@ from .health import Tally
 from .hits import Json, Packet, StoreReply
 from .kinds import Kind
 from .overlay import Overlay
-from .roster import Addition, Bindings, canonical, change, checked_changes, forget_token, remove, unknown
+from .roster import Addition, Bindings, canonical, change, checked_changes, forget_tokens, remove, unknown
 from .settings import Federation
 from .snapshot import Row, Snapshot, looped, packet
 from .stores import UNREADABLE, Store
@@ -201,9 +201,7 @@ class Callosum:
         """
         name = canonical(name)
         self._refuse_base(name, "remove")
-        gone = self._overlay.change(lambda entries: remove(entries, name))
-        for entry in gone:
-            forget_token(entry, name)
+        self._overlay.change(lambda entries: remove(entries, name), saved=lambda gone: forget_tokens(gone, name))
         self._rebuild()
         return name
 

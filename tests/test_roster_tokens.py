@@ -6,9 +6,10 @@ import importlib
 import json
 import os
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -257,6 +258,37 @@ def test_a_keychain_entry_that_a_person_pointed_to_stays_when_its_store_goes(
         assert service.search()["stores_searched"] == ["new"]
         assert service.request("DELETE", "/stores/new").status_code == 200
     assert keychain.get_password("mine", "loci") == TOKEN
+
+
+def test_one_change_of_the_keychain_at_a_time(
+    tmp_path: Path, store: GoodStore, keychain: PlaintextKeyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keychain that is a file loses what two write at once."""
+    began, go_on, order = threading.Event(), threading.Event(), []
+    delete, save = keychain.delete_password, keychain.set_password
+
+    def slow_delete(service: str, username: str) -> None:
+        began.set()
+        go_on.wait(1.5)
+        delete(service, username)
+        order.append("deleted")
+
+    def noted_save(service: str, username: str, secret: str) -> None:
+        order.append("saved")
+        save(service, username, secret)
+
+    monkeypatch.setattr(keychain, "delete_password", slow_delete)
+    with Local(tmp_path, CONFIG) as service, ThreadPoolExecutor(2) as pool:
+        assert service.request("POST", "/stores", body_of(store)).status_code == 201
+        monkeypatch.setattr(keychain, "set_password", noted_save)
+        removed = pool.submit(service.request, "DELETE", "/stores/new")
+        assert began.wait(5)
+        added = pool.submit(service.request, "POST", "/stores", body_of(store, name="second"))
+        wait([added], timeout=0.3)
+        go_on.set()
+        assert (removed.result().status_code, added.result().status_code) == (200, 201)
+        assert order == ["deleted", "saved"]
+        assert len(kept_in(Path(keychain.file_path))) == 1
 
 
 def test_the_command_line_takes_the_token_of_a_removed_store_out_of_the_keychain(
