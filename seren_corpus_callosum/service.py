@@ -224,7 +224,8 @@ class Callosum:
     # The snapshot
 
     def _current(self) -> Snapshot:
-        if self._overlay.changed():
+        # While another thread builds what it has read, the file looks unchanged and the snapshot is still the old one.
+        if self._overlay.changed() or self._lock.locked():
             self._rebuild(only_if_changed=True)
         return self._snapshot
 

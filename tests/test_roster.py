@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -453,6 +453,29 @@ def test_two_entries_of_one_name_in_the_file_go_together(local: Start, store: Go
     assert service.search()["stores_searched"] == ["new"]
     service.request("DELETE", "/stores/new")
     assert service.roster() == {} and service.entries() == []
+
+
+def test_no_search_overtakes_the_one_that_reads_a_changed_file(
+    local: Start, store: GoodStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = local()
+    began, go_on = threading.Event(), threading.Event()
+    all_bound = service.callosum._bindings.all
+
+    def slowly(*args: Any) -> Any:
+        began.set()
+        assert go_on.wait(10)
+        return all_bound(*args)
+
+    monkeypatch.setattr(service.callosum._bindings, "all", slowly)
+    service.overlay.write_text(json.dumps([body_of(url=store.url)]))
+    with ThreadPoolExecutor(2) as pool:
+        reader = pool.submit(service.search)
+        assert began.wait(5)
+        next_one = pool.submit(service.search)
+        wait([next_one], timeout=0.3)
+        go_on.set()
+        assert reader.result()["stores_searched"] == next_one.result()["stores_searched"] == ["new"]
 
 
 # Checking
