@@ -300,7 +300,7 @@ def _check(store: Store, reply: StoreReply) -> Check:
     reason = None
     if reply.failure is not None:
         reason = f"{reply.failure.kind}: {reply.failure.reason}"
-    elif reply.looks_like and reply.looks_like != store.type and store.adapter.signature:
+    elif store.adapter.is_not(reply.looks_like):
         reason = f"it answers like a {reply.looks_like}, not like a {store.type}; set its type"
     elif not reply.hits and any(warning.endswith(UNREADABLE) for warning in reply.warnings):
         reason = "bad_reply: none of its hits could be read; is this the right type of store?"

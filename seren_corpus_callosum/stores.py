@@ -78,9 +78,13 @@ class Adapter:
         if deep:
             warnings.append(f"the metadata of {deep} of its hits is nested too deep and was left out")
         looks_like = self._speaker(reply)
-        if self.signature and looks_like and SIGNATURES[looks_like] != self.signature:
+        if self.is_not(looks_like):
             warnings.append(f"its answer looks like that of a {looks_like}: set its type")
         return Mapped(tuple(hits), tuple(warnings), looks_like)
+
+    def is_not(self, looks_like: str | None) -> bool:
+        """Whether a reply that looks like this type is of another protocol; without a signature none is."""
+        return bool(self.signature and looks_like) and SIGNATURES.get(str(looks_like)) != self.signature
 
     def _speaker(self, reply: Mapping[str, Json]) -> str | None:
         return next((name for name, key in SIGNATURES.items() if key in reply), None)

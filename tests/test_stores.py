@@ -15,7 +15,7 @@ from seren_corpus_callosum import Adapter, Callosum, Hit, Option, StoreError, re
 from seren_corpus_callosum.binding import Unbound, bind_all
 from seren_corpus_callosum.config import Config
 from seren_corpus_callosum.kinds import Flag
-from seren_corpus_callosum.stores import Mapped, Store, adapter_for, adapter_types
+from seren_corpus_callosum.stores import Mapped, SerenLoci, Store, adapter_for, adapter_types
 from tests.support.checks import strict_json
 
 URL = "http://store.test/search"
@@ -570,6 +570,17 @@ def test_a_registered_adapter_speaks_to_the_stores_of_its_type() -> None:
     assert asked.sent == {"q": "what", "top": 20}
     assert [(hit["id"], hit["content"], hit["base_relevance"]) for hit in asked.hits] == [("5", "five", None)]
     assert asked.warnings == ["1 of its hits could not be read and were left out"]
+
+
+@pytest.mark.usefixtures("own_types")
+def test_a_type_of_ones_own_over_a_known_protocol_passes_its_check() -> None:
+    register_adapter("my_loci", SerenLoci())
+    stores = bind_all([{"name": "s", "type": "my_loci", "url": "http://store.test"}], {}, managed=False)
+    config = Config(stores=tuple(stores), overlay=Path("none") / "o.json")
+    with responses.RequestsMock() as mock, Callosum(config, environ={}) as callosum:
+        mock.post(URL, body=replied("seren_loci", GOOD_LOCI))
+        (check,) = callosum.check_all()
+    assert (check.ok, check.reason) == (True, None)
 
 
 @pytest.mark.parametrize("adapter", [Plain, None, "plain", lambda: None], ids=repr)
