@@ -58,9 +58,7 @@ def parse(text: str) -> StoreUrl:
     credentials = None
     if parts.username is not None:
         credentials = (unquote(parts.username), unquote(parts.password or ""))
-    # Full-width digits and dots are an address too: what the rules look at is the host that will be asked for.
-    asked_for = host if ":" in host else host_ascii.decode()
-    return StoreUrl(urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")), asked_for, credentials)
+    return StoreUrl(urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")), host, credentials)
 
 
 def literal_address(host: str) -> str | None:
