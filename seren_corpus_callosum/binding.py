@@ -60,7 +60,7 @@ def bind_all(
                 raise Invalid("", errors={"": [f"expected a mapping, found {settings.described(entry)}"]})
             bound.append(bind_one(entry))
         except (Invalid, BadRequest) as exc:
-            bound.append(_unbound(name, one_line(exc), entry, managed))
+            bound.append(_unbound(name, str(exc), entry, managed))
         names[name] = "an earlier entry has this name"
     return bound
 
@@ -69,12 +69,6 @@ def _unbound(name: str, reason: str, entry: Json, managed: bool, *, duplicate: b
     type_name, url = _about(entry)
     enabled = not isinstance(entry, Mapping) or entry.get("enabled") is not False
     return Unbound(name, reason, type_name, url, enabled, managed, duplicate)
-
-
-def one_line(exc: Invalid | BadRequest) -> str:
-    """The faults of an entry as one readable line."""
-    told = [f"{key}: {message}" if key else message for key, all_ in exc.errors.items() for message in all_]
-    return "; ".join(told) or exc.detail
 
 
 def shown_name(entry: Json, index: int, *, managed: bool) -> str:

@@ -41,7 +41,7 @@ def main() -> None:
             logs.last_words(fault)
         sys.exit(EX_CONFIG)
     except CallosumError as exc:
-        _fail(console.told(exc))
+        _fail(str(exc))
 
 
 def _fail(message: str, status: int = 1) -> NoReturn:

@@ -6,7 +6,6 @@ from typing import Any
 
 from . import settings
 from .config import Config
-from .errors import CallosumError, Problem
 from .hits import Json
 from .service import Check
 from .snapshot import Row
@@ -23,12 +22,6 @@ def plain(text: object, *, one_line: bool = True) -> str:
         for char in str(text)
     )
     return " ".join(shown.split()) if one_line else shown
-
-
-def told(exc: CallosumError) -> str:
-    """What an exception says, its fields in one line."""
-    errors = exc.errors if isinstance(exc, Problem) else {}
-    return "; ".join(f"{field}: {message}" for field in errors for message in errors[field]) or str(exc)
 
 
 def search_lines(body: Mapping[str, Any], *, width: int = 96) -> list[str]:

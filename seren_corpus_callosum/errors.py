@@ -81,6 +81,11 @@ class Problem(CallosumError):  # noqa: N818 - RFC 9457 calls it so
         self.errors = {field: list(messages) for field, messages in (errors or {}).items()}
         self.headers = dict(headers or {})
 
+    def __str__(self) -> str:
+        """The fields with their messages on one line, or the detail where no field is named."""
+        told = [f"{field}: {message}" if field else message for field, all_ in self.errors.items() for message in all_]
+        return "; ".join(told) or self.detail
+
     @property
     def title(self) -> str:
         return HTTPStatus(self.status).phrase

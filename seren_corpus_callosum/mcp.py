@@ -134,8 +134,7 @@ def called(callosum: Callosum, arguments: Mapping[str, Json], *, via: Sequence[s
             log.info("query %r", wanted["query"])
         body = wire.packet_body(callosum.search(**wanted, via=via))
     except Problem as exc:
-        faults = [f"{field}: {message}" for field, messages in exc.errors.items() for message in messages]
-        return _failed("; ".join(faults) or exc.detail)
+        return _failed(str(exc))
     except Exception as exc:  # noqa: BLE001 - a fault of ours: the SDK would log its text, which may hold memories
         where = traceback.extract_tb(exc.__traceback__)
         log.error("a call of the search tool failed: %s\n%s", type(exc).__name__, "".join(where.format()))

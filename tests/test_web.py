@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 
 from seren_corpus_callosum import Callosum, create_app, create_blueprint
 from seren_corpus_callosum.config import Config
+from seren_corpus_callosum.errors import Invalid
 from seren_corpus_callosum.settings import Server
 from seren_corpus_callosum.tokens import Token
 from tests.support.checks import problem, strict_json
@@ -376,6 +377,14 @@ def test_a_fault_of_ours_is_a_plain_500_and_whole_in_the_log(
     assert "RuntimeError" in record.getMessage()
     assert "test_web.py" in record.getMessage()
     assert "hunter2" not in caplog.text
+
+
+def test_in_process_the_text_of_a_problem_names_each_field(callosum: Callosum) -> None:
+    with pytest.raises(Invalid) as caught:
+        callosum.search(" ", 0)
+    assert str(caught.value) == (
+        "query: expected text of 1..16384 characters that is not blank; n_results: expected a whole number 1..200"
+    )
 
 
 def test_while_shutting_down_a_search_is_503_with_a_time_to_come_back(callosum: Callosum) -> None:
