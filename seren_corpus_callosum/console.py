@@ -14,14 +14,10 @@ from .stores import Store
 NO_STORE = "no store is enabled: add one under federation.stores, or with `stores add`"
 
 
-def plain(text: object, *, one_line: bool = True) -> str:
-    """Text from anywhere without control characters: what a store returns must not steer the terminal."""
-    kept = "" if one_line else "\n"
-    shown = "".join(
-        char if char in kept or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else " "
-        for char in str(text)
-    )
-    return " ".join(shown.split()) if one_line else shown
+def plain(text: object) -> str:
+    """Text from anywhere on one line, without control characters: what a store returns must not steer the terminal."""
+    shown = (" " if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") else char for char in str(text))
+    return " ".join("".join(shown).split())
 
 
 def search_lines(body: Mapping[str, Any], *, width: int = 96) -> list[str]:
