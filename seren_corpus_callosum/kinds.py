@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from .errors import SettingError
 from .hits import Json
@@ -16,19 +16,26 @@ class OddNumber(int):
     """A number that YAML 1.1 reads from octal, hexadecimal, binary or sexagesimal notation; no setting takes one."""
 
 
-class Kind(Protocol):
-    """What values a setting takes: `check` for YAML and JSON, `parse` for the text of a variable."""
+class Kind:
+    """What values a setting takes, `expected` in words; both methods raise SettingError for any other."""
+
+    __slots__ = ()
 
     @property
-    def expected(self) -> str: ...
+    def expected(self) -> str:
+        raise NotImplementedError
 
-    def check(self, value: Json) -> Any: ...
+    def check(self, value: Json) -> Any:
+        """The setting's value from what YAML or JSON hold."""
+        raise NotImplementedError
 
-    def parse(self, text: str) -> Any: ...
+    def parse(self, text: str) -> Any:
+        """The setting's value from the text of a variable."""
+        return self.check(text)
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(Kind):
     low: int
     high: int
 
@@ -48,10 +55,9 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(Kind):
     low: float
     high: float
-    optional: bool = False
 
     @property
     def expected(self) -> str:
@@ -72,7 +78,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Kind):
     expected: str = "true or false"
 
     def check(self, value: Json) -> bool:
@@ -90,7 +96,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Kind):
     expected: str = "text"
     pattern: str = r"[^\x00-\x1f\x7f\ud800-\udfff]*"
 
@@ -99,12 +105,9 @@ class Text:
             raise SettingError(self.expected)
         return value
 
-    def parse(self, text: str) -> str:
-        return self.check(text)
-
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(Kind):
     """A token: its faults are found by tokens.resolve, which never shows it."""
 
     expected: str = "text"
@@ -112,12 +115,9 @@ class Secret:
     def check(self, value: Json) -> Json:
         return value
 
-    def parse(self, text: str) -> Json:
-        return text
-
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class Address(Kind):
     expected: str = "one IP address"
 
     def check(self, value: Json) -> str:
@@ -127,12 +127,9 @@ class Address:
         except ValueError:
             raise SettingError(self.expected) from None
 
-    def parse(self, text: str) -> str:
-        return self.check(text)
-
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Words(Kind):
     """A list of texts; in a variable, separated by commas."""
 
     each: Text
@@ -153,7 +150,7 @@ class Words:
         return self.check([word.strip() for word in text.split(",") if word.strip()])
 
 
-class StoreName:
+class StoreName(Kind):
     """1..64 printable characters of any script in NFC, usable as one segment of a URL path."""
 
     expected = (
@@ -161,6 +158,7 @@ class StoreName:
         "and not '.', '..', 'snapshot' or 'snapshots'"
     )
     reserved = (".", "..", "snapshot", "snapshots")
+    unprintable = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
     def check(self, value: Json) -> str:
         if type(value) is not str:
@@ -171,16 +169,11 @@ class StoreName:
             raise SettingError(self.expected)
         return name
 
-    unprintable = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-
-    def parse(self, text: str) -> str:
-        return self.check(text)
-
 
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks that show nothing
 
 
-class QueryText:
+class QueryText(Kind):
     """1..16384 characters, at least one of which can be seen."""
 
     expected = "text of 1..16384 characters that is not blank"
@@ -191,9 +184,6 @@ class QueryText:
         if any("\ud800" <= char <= "\udfff" for char in value):
             raise SettingError("text in valid Unicode, without lone surrogates")
         return value
-
-    def parse(self, text: str) -> str:
-        return self.check(text)
 
     @staticmethod
     def _is_blank(char: str) -> bool:
@@ -206,13 +196,10 @@ class QueryText:
         )
 
 
-class Options:
+class Options(Kind):
     expected = "a mapping of adapter options"
 
     def check(self, value: Json) -> dict[str, Json]:
         if not isinstance(value, Mapping) or not all(type(key) is str for key in value):
             raise SettingError(self.expected)
         return dict(value)
-
-    def parse(self, text: str) -> dict[str, Json]:
-        raise SettingError(self.expected)
