@@ -7,6 +7,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from itertools import product
@@ -165,7 +166,7 @@ class _Face:
         return answer(body)
 
     def health(self) -> Response:
-        return answer({"ok": True, "ts": wire.now()})
+        return answer({"ok": True, "ts": wire.iso(datetime.now(UTC))})
 
     def viewer(self) -> Response:
         page = self.bridge.render(request.base_url.removesuffix("viewer") + "search")

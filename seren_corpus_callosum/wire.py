@@ -71,9 +71,7 @@ class Moment(fields.Field[datetime]):
     """ISO 8601 in UTC, or null."""
 
     def _serialize(self, value: datetime | None, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
-        return (
-            None if value is None else value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        )
+        return None if value is None else iso(value)
 
 
 class HitBody(Body):
@@ -220,8 +218,9 @@ def problem_body(problem: Problem) -> dict[str, Json]:
     return body
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def iso(moment: datetime) -> str:
+    """ISO 8601 in UTC, to the millisecond."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def encode(body: Json) -> bytes:

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -385,6 +386,12 @@ def test_in_process_the_text_of_a_problem_names_each_field(callosum: Callosum) -
     assert str(caught.value) == (
         "query: expected text of 1..16384 characters that is not blank; n_results: expected a whole number 1..200"
     )
+
+
+def test_health_tells_the_time_in_utc(callosum: Callosum) -> None:
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    told = client_of(callosum).get("/health").json["ts"]
+    assert told.endswith("Z") and before <= datetime.fromisoformat(told) <= datetime.now(UTC)
 
 
 def test_while_shutting_down_a_search_is_503_with_a_time_to_come_back(callosum: Callosum) -> None:
