@@ -14,7 +14,7 @@ from .hits import Json
 from .stores import Store
 
 KEYCHAIN_SERVICE = "seren-corpus-callosum"
-CHANGED_FIELDS = ("weight", "floor", "enabled", "timeout_s")
+CHANGED_FIELDS = tuple(key for key, row in STORE_ROWS.items() if row.live)
 
 Entries = list[dict[str, Json]]
 

@@ -20,7 +20,17 @@ from .health import Tally
 from .hits import Json, Packet, StoreReply
 from .kinds import Kind
 from .overlay import Overlay
-from .roster import Addition, Bindings, canonical, change, checked_changes, forget_tokens, remove, unknown
+from .roster import (
+    CHANGED_FIELDS,
+    Addition,
+    Bindings,
+    canonical,
+    change,
+    checked_changes,
+    forget_tokens,
+    remove,
+    unknown,
+)
 from .settings import Federation
 from .snapshot import Row, Snapshot, looped, packet
 from .stores import UNREADABLE, Store
@@ -28,7 +38,7 @@ from .transport import Trust
 
 log = logging.getLogger(__name__)
 
-ADDED_FIELDS = ("name", "type", "url", "weight", "floor", "enabled", "timeout_s", "token", "options")
+ADDED_FIELDS = ("name", "type", "url", *CHANGED_FIELDS, "token", "options")
 POINTERS = ("token_env", "token_keyring")
 HOPS_LIMIT = 4  # callosums that a query may have passed
 LOCK_TIMEOUT_S = 4.5  # a held lock is answered within 5 s
