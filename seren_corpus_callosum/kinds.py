@@ -173,6 +173,9 @@ class StoreName(Kind):
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks that show nothing
 
 
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 class QueryText(Kind):
     """1..16384 characters, at least one of which can be seen."""
 
@@ -181,7 +184,7 @@ class QueryText(Kind):
     def check(self, value: Json) -> str:
         if type(value) is not str or not 1 <= len(value) <= 16384 or all(map(self._is_blank, value)):
             raise SettingError(self.expected)
-        if any("\ud800" <= char <= "\udfff" for char in value):
+        if SURROGATE.search(value):
             raise SettingError("text in valid Unicode, without lone surrogates")
         return value
 
