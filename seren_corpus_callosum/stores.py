@@ -19,7 +19,6 @@ from .values import depth_fits, fraction_of, mapping_of, number_of, text_of
 ENTRY_POINT_GROUP = "seren_corpus_callosum.adapters"
 WARNINGS_LIMIT = 8  # warnings that one reply may cause
 UNREADABLE = "of its hits could not be read and were left out"
-TOO_DEEP: dict[str, Json] = {}  # stands for metadata that was left out
 
 
 class Option(NamedTuple):
@@ -74,13 +73,14 @@ class Adapter:
         hits = [hit for raw in raws if (hit := self._hit_or_none(raw)) is not None]
         if len(hits) < len(raws):
             warnings.append(f"{len(raws) - len(hits)} {UNREADABLE}")
-        deep = sum(1 for hit in hits if hit.metadata is TOO_DEEP)
-        if deep:
+        # Serialising recurses from a deeper stack than parsing did: what is nested deeper could be read, not sent.
+        sent = [hit if depth_fits(hit.metadata) else replace(hit, metadata={}) for hit in hits]
+        if deep := sum(before is not after for before, after in zip(hits, sent, strict=True)):
             warnings.append(f"the metadata of {deep} of its hits is nested too deep and was left out")
         looks_like = self._speaker(reply)
         if self.is_not(looks_like):
             warnings.append(f"its answer looks like that of a {looks_like}: set its type")
-        return Mapped(tuple(hits), tuple(warnings), looks_like)
+        return Mapped(tuple(sent), tuple(warnings), looks_like)
 
     def is_not(self, looks_like: str | None) -> bool:
         """Whether a reply that looks like this type is of another protocol; without a signature none is."""
@@ -96,10 +96,7 @@ class Adapter:
             hit = self.hit(raw)
         except Exception:  # noqa: BLE001 - an adapter may be anybody's, and nested data may exhaust the stack
             return None
-        if not isinstance(hit, Hit) or not _is_sound(hit):
-            return None
-        # Serialising recurses from a deeper stack than parsing did: what is nested deeper could be read, not sent.
-        return hit if depth_fits(hit.metadata) else replace(hit, metadata=TOO_DEEP)
+        return hit if isinstance(hit, Hit) and _is_sound(hit) else None
 
 
 def _is_sound(hit: Hit) -> bool:
