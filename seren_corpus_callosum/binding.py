@@ -28,6 +28,11 @@ class Unbound:
     managed: bool = False
     duplicate: bool = False  # another store has this name: shown in the roster only
 
+    @property
+    def is_missed(self) -> bool:
+        """Whether a search must own up to it."""
+        return self.enabled and not self.duplicate
+
 
 def nearest(key: object, known: Iterable[str]) -> str:
     """A hint at the known key that was probably meant."""

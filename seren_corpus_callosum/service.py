@@ -62,6 +62,7 @@ class Callosum:
 
     def __init__(self, config: Config, *, environ: Mapping[str, str] | None = None) -> None:
         self.config = config
+        self._hop = f"1.1 callosum-{config.instance_id}"  # in the Via header of what it sends
         self._environ = os.environ if environ is None else environ
         self._trust = Trust(trust_system_store=config.tls.trust_system_store, ca_bundle=config.tls.ca_bundle)
         self._fan = Fan()
@@ -102,10 +103,9 @@ class Callosum:
         with self._one_search():
             snapshot = self._current()
             n_results = snapshot.federation.n_results if wanted is None else wanted
-            own = f"1.1 callosum-{self.config.instance_id}"
-            if own in via or len(via) >= HOPS_LIMIT:
+            if self._hop in via or len(via) >= HOPS_LIMIT:
                 return looped(snapshot, query)
-            ask = Ask(query, n_results * snapshot.federation.fetch_multiplier, (*via, own), timeout_s)
+            ask = Ask(query, n_results * snapshot.federation.fetch_multiplier, (*via, self._hop), timeout_s)
             members = [(store, snapshot.clients[store.name]) for store in snapshot.stores if store.enabled]
             replies = self._fan.ask(
                 members,
@@ -168,8 +168,8 @@ class Callosum:
 
     def _checked(self, members: Sequence[tuple[Store, StoreClient]]) -> list[Check]:
         timeout_s = self._snapshot.federation.per_store_timeout_s
-        via = (f"1.1 callosum-{self.config.instance_id}",)
-        replies = self._fan.ask(members, Ask(CHECK_QUERY, 3, via), timeout_s=timeout_s, suspend_after=0)
+        ask = Ask(CHECK_QUERY, 3, (self._hop,))
+        replies = self._fan.ask(members, ask, timeout_s=timeout_s, suspend_after=0)
         return [_check(store, reply) for (store, _), reply in zip(members, replies, strict=True)]
 
     def add_store(self, entry: Mapping[str, Json], *, pointers: bool = False) -> Row:
@@ -217,9 +217,9 @@ class Callosum:
 
     def _candidate(self, entry: Mapping[str, Json], pointers: bool) -> Store:
         known = (*ADDED_FIELDS, *POINTERS) if pointers else ADDED_FIELDS
-        unknown = {str(key): [f"unknown field{nearest(key, known)}"] for key in entry if key not in known}
-        if unknown:
-            raise Invalid("the store has fields that are not taken here", errors=unknown)
+        errors = {str(key): [f"unknown field{nearest(key, known)}"] for key in entry if key not in known}
+        if errors:
+            raise Invalid("the store has fields that are not taken here", errors=errors)
         return bind(entry, self._environ, managed=True, strict=True)
 
     def _refuse_base(self, name: str, verb: str, *, hidden_too: bool = False) -> None:

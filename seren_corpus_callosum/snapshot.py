@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .binding import Unbound
-from .errors import NotFound
 from .fan import StoreClient
 from .fusion import fuse, ranked
 from .health import Tally
 from .hits import Asked, Failure, Packet, Skipped, StoreReply, Warned
+from .roster import unknown
 from .settings import Federation
 from .stores import Store
 
@@ -44,7 +44,7 @@ class Snapshot:
     @property
     def unbound(self) -> Iterator[Unbound]:
         """The unusable entries that a search must own up to."""
-        return (e for e in self.entries if isinstance(e, Unbound) and e.enabled and not e.duplicate)
+        return (entry for entry in self.entries if isinstance(entry, Unbound) and entry.is_missed)
 
     def rows(self) -> tuple[Row, ...]:
         return tuple(self._row(entry) for entry in self.entries)
@@ -53,7 +53,7 @@ class Snapshot:
         """The line of this name; of two the one that is in use. Raises NotFound."""
         named = [entry for entry in self.entries if entry.name == name]
         if not named:
-            raise NotFound(f"there is no store {name!r}; GET /stores and `stores list` name them all")
+            raise unknown(name)
         return self._row(min(named, key=lambda entry: isinstance(entry, Unbound)))
 
     def _row(self, entry: Store | Unbound) -> Row:
@@ -76,7 +76,7 @@ def packet(snapshot: Snapshot, query: str, n_results: int, replies: Sequence[Sto
     warnings: list[Warned] = []
     for entry in snapshot.entries:
         if isinstance(entry, Unbound):
-            if entry.enabled and not entry.duplicate:
+            if entry.is_missed:
                 skipped.append(Skipped(entry.name, Failure("unbound", entry.reason)))
             continue
         reply = by_name.get(entry.name)

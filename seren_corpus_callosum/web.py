@@ -2,7 +2,6 @@
 
 import importlib.util
 import logging
-import re
 import socket
 import time
 import traceback
@@ -244,12 +243,11 @@ class _Face:
         def view() -> Response:
             if websocket:
                 raise BadRequest("no websocket is served here: leave out the Upgrade header")
-            if allowed and not re.fullmatch(r"stores/snapshots?", rest):
+            _no_snapshots(rest.removeprefix("stores/"))
+            if allowed:
                 raise MethodNotAllowed(f"{request.method} is not served here", allowed)
             if f"/{rest}" in MCP_PATHS:
                 raise NotFound(NO_MCP)
-            if rest.startswith("stores/snapshot"):
-                raise NotFound("a callosum keeps no snapshots: it holds no data")
             raise NotFound("there is nothing at this path; GET / tells what this service is")
 
         return self.guarded(action, view, has_body=False)()
