@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -45,12 +46,18 @@ def kinds(replies: Sequence[StoreReply]) -> list[str | None]:
 
 def test_replies_come_in_configured_order_whatever_order_they_arrive_in(members: Any, good_store: GoodStores) -> None:
     stores = [good_store("seren_loci", [{"id": f"{number}"}]) for number in range(4)]
-    for store, delay_s in zip(stores, (0.15, 0.0, 0.1, 0.05), strict=True):
-        store.delay_s = delay_s
-    found = search(members(*((f"s{number}", store.url, {}) for number, store in enumerate(stores))))
-    assert [reply.name for reply in found.replies] == ["s0", "s1", "s2", "s3"]
-    assert [reply.hits[0].id for reply in found.replies] == ["0", "1", "2", "3"]
-    assert found.s < 0.3, "one after the other"
+    gates = [threading.Event() for _ in stores]
+    for store, gate in zip(stores, gates, strict=True):
+        store.hold = gate
+    asked = members(*((f"s{number}", store.url, {}) for number, store in enumerate(stores)))
+    with ThreadPoolExecutor(1) as caller:
+        found = caller.submit(search, asked)
+        for number in (1, 3, 2, 0):
+            assert stores[number].wait_for(lambda store: len(store.searches) == 1), "one after the other"
+            gates[number].set()
+        replies = found.result(10).replies
+    assert [reply.name for reply in replies] == ["s0", "s1", "s2", "s3"]
+    assert [reply.hits[0].id for reply in replies] == ["0", "1", "2", "3"]
 
 
 def test_the_milliseconds_of_a_store_are_its_own(members: Any, good_store: GoodStores, raw_store: RawStores) -> None:
