@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import click
 
 from . import console, init, logs, remote, service_command, wire
 from .binding import bind_all
-from .config import DEFAULT_FILE, Config, load
+from .config import Config, file_path, load
 from .demo import SAMPLE_QUERY, SampleStores
 from .errors import CallosumError, ConfigError, Invalid
 from .server import Server, serve_until_signalled
@@ -196,7 +197,7 @@ def _free_server(config: Config) -> Server:
 def init_config(context: click.Context, config_path: str | None, with_token: bool, force: bool) -> None:
     """Write a starter configuration that fans the SerenLoci and SerenMemory of this machine."""
     logs.set_up("error")  # a store that does not answer yet is reported, not logged
-    path = Path(config_path or context.obj or DEFAULT_FILE)
+    path = file_path(config_path or context.obj, os.environ)
     token = init.new_token() if with_token else ""
     aside = init.write_starter(path, token=token, force=force)
     click.echo("\n".join(map(console.plain, init.report(path, aside, token, init.probe()))))

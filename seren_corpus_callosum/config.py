@@ -119,7 +119,7 @@ def load(path: str | Path | None = None, environ: Mapping[str, str] | None = Non
     Raises ConfigError with every fault found. A missing file is no fault: a service without stores.
     """
     environ = os.environ if environ is None else environ
-    file = _expanded(path or environ.get(settings.PREFIX + "CONFIG", "").strip() or DEFAULT_FILE)
+    file = file_path(path, environ)
     document: Mapping[Any, Any] = {}
     found = None
     early: list[str] = []
@@ -176,6 +176,11 @@ def _resolved(
         log_query=log_query,
         sources=reading.sources,
     )
+
+
+def file_path(path: str | Path | None, environ: Mapping[str, str]) -> Path:
+    """Where the configuration is: the path given, `$SEREN_SCC_CONFIG` or ./seren-corpus-callosum.yaml."""
+    return _expanded(path or environ.get(settings.PREFIX + "CONFIG", "").strip() or DEFAULT_FILE)
 
 
 def _expanded(path: str | Path) -> Path:

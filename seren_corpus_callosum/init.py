@@ -41,6 +41,8 @@ def write_starter(path: Path, *, token: str = "", force: bool = False) -> Path |
 
     An existing file is a CallosumError unless `force`; what stood there is never lost.
     """
+    if path.is_dir():
+        raise CallosumError(f"{path} is a folder: give the path of a file in it")
     text = starter(token=token).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from . import install
-from .config import DEFAULT_FILE, load
+from .config import file_path, load
 from .errors import CallosumError, ConfigError
 from .settings import PREFIX
 from .units import ServiceSpec
@@ -16,11 +16,11 @@ NOT_WELL = 3  # of systemctl and of init scripts: the service does not run
 
 def spec_of(config_path: str | None) -> ServiceSpec:
     """This interpreter, unresolved, with this configuration: a service starts in no folder of the caller's."""
-    given = config_path or os.environ.get(f"{PREFIX}CONFIG", "").strip() or DEFAULT_FILE
+    config = file_path(config_path, os.environ)
     try:
-        return ServiceSpec(python=Path(sys.executable), config=Path(given).expanduser().absolute())
+        return ServiceSpec(python=Path(sys.executable), config=config.absolute())
     except RuntimeError:
-        raise CallosumError("there is no home folder: set HOME, and give a full path to the config file") from None
+        raise CallosumError("there is no home folder: set HOME") from None
 
 
 def carry_out(action: str, config_path: str | None, *, system: bool) -> tuple[int, str]:

@@ -108,6 +108,12 @@ def test_force_keeps_each_replaced_file(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_a_folder_is_never_replaced(tmp_path):
+    with pytest.raises(CallosumError, match="is a folder: give the path of a file in it"):
+        init.write_starter(tmp_path, force=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CallosumError, match=r"file/c\.yaml cannot be written: "):
@@ -153,6 +159,15 @@ def test_the_command_writes_a_file_that_the_service_loads_and_never_prints_the_t
     assert (again.returncode, again.stdout) == (1, "")
     assert "was left alone" in again.stderr
     assert (tmp_path / "seren-corpus-callosum.yaml").read_text(encoding="utf-8") == text
+
+
+def test_the_file_is_where_the_service_will_look_for_it(tmp_path):
+    home = {"HOME": str(tmp_path / "home")}
+    assert run_command(tmp_path, "-c", "~/callosum/c.yaml", "init", env=home).returncode == 0
+    assert run_command(tmp_path, "init", env=home | {"SEREN_SCC_CONFIG": "~/named.yaml"}).returncode == 0
+    assert mode_of(tmp_path / "home" / "callosum" / "c.yaml") == 0o600
+    assert mode_of(tmp_path / "home" / "named.yaml") == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
 def test_two_tokens_differ():
