@@ -164,6 +164,12 @@ def launchd_plan(platform: Platform, spec: ServiceSpec) -> Plan:
     path = (
         PurePath("/") if daemon else spec.home
     ) / f"Library/Launch{'Daemons' if daemon else 'Agents'}/{spec.name}.plist"
+    target = f"{domain}/{spec.name}"
+    # bootout returns while the service is still stopping, and bootstrap fails until it is gone.
+    gone = (
+        f"for _ in $(seq 50); do launchctl print {target} >/dev/null 2>&1 || exit 0; sleep 0.2; done; "
+        "echo 'the old service does not stop' >&2; exit 1"
+    )
     log = str(spec.folder / f"{spec.name}.log")
     content = {
         "Label": spec.name,
@@ -188,12 +194,13 @@ def launchd_plan(platform: Platform, spec: ServiceSpec) -> Plan:
         path=path,
         text=text.replace("<plist ", f"<!-- {MARKER} -->\n<plist ", 1),
         install_commands=(
-            ("-", "launchctl", "bootout", f"{domain}/{spec.name}"),
-            ("launchctl", "enable", f"{domain}/{spec.name}"),
+            ("-", "launchctl", "bootout", target),
+            ("sh", "-c", gone),
+            ("launchctl", "enable", target),
             ("launchctl", "bootstrap", domain, str(path)),
         ),
-        uninstall_commands=(("-", "launchctl", "bootout", f"{domain}/{spec.name}"),),
-        status_command=("launchctl", "print", f"{domain}/{spec.name}"),
+        uninstall_commands=(("-", "launchctl", "bootout", target),),
+        status_command=("launchctl", "print", target),
         notes=(
             *start,
             *secrets_note(spec),

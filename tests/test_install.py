@@ -476,6 +476,22 @@ def test_uninstalling_what_is_not_there_says_so(commands, user_plan):
         uninstall(user_plan)
 
 
+def test_launchd_gets_the_new_service_only_when_the_old_one_is_gone(commands, tmp_path):
+    stopping = tmp_path / "stopping"
+    commands.answer(
+        "launchctl",
+        f'case "$1" in bootout) echo > "{stopping}";; print) test -e "{stopping}" && rm "{stopping}";;'
+        f' bootstrap) test ! -e "{stopping}";; esac',
+    )
+    made = plan("launchd-agent", ServiceSpec(tmp_path / "python", tmp_path / "c.yaml", uid=501, home=tmp_path))
+    install(made)
+    of = "gui/501/seren-corpus-callosum"
+    assert commands.seen() == [
+        *(f"launchctl {words} {of}" for words in ("bootout", "print", "print", "enable")),
+        f"launchctl bootstrap gui/501 {made.path}",
+    ]
+
+
 def test_a_failing_command_is_shown_with_what_it_said(commands, user_plan):
     commands.answer("loginctl", 'echo "Could not enable linger: Access denied" >&2; exit 1')
     with pytest.raises(CallosumError, match=r"`loginctl enable-linger nora` failed: Could not enable linger"):
