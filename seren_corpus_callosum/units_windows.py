@@ -22,9 +22,11 @@ def windows_plan(spec: ServiceSpec) -> Plan:
         encoding="utf-16",
         install_commands=(
             ("schtasks", "/Create", "/TN", spec.name, "/XML", str(path), "/F"),
+            ("-", "schtasks", "/End", "/TN", spec.name),
             ("schtasks", "/Run", "/TN", spec.name),
         ),
         uninstall_commands=(
+            ("-", "schtasks", "/Change", "/TN", spec.name, "/DISABLE"),
             ("-", "schtasks", "/End", "/TN", spec.name),
             ("schtasks", "/Delete", "/TN", spec.name, "/F"),
         ),
@@ -34,8 +36,9 @@ def windows_plan(spec: ServiceSpec) -> Plan:
             "Creating a task that starts at boot needs an elevated terminal. Keep the XML file in UTF-16.",
             f"Runs as {spec.user} with least privilege and without a password: it cannot open what is encrypted for "
             "this account (the Credential Manager) nor sign in to proxies as this account.",
-            f"The Task Scheduler restarts after every failure, each minute, after {EXIT_CONFIG} (a faulty "
-            "configuration) too. The status command shows the last result.",
+            f"The Task Scheduler starts it again within a minute however it ended, after {EXIT_CONFIG} (a faulty "
+            f"configuration) and after a stop by hand too: `schtasks /Change /TN {spec.name} /DISABLE` before `/End` "
+            "keeps it stopped. The status command shows the last result.",
             f"What the service says, also why a start fails, is in {log_file(spec)}.",
             *((f"The Task Scheduler sets no variables; set these for the machine: {ignored}",) if ignored else ()),
         ),
@@ -51,7 +54,16 @@ def task_xml(spec: ServiceSpec) -> ElementTree.Element:
     arguments = subprocess.list2cmdline(("-X", "utf8", *spec.arguments, "--log-file", log_file(spec)))
     tree: dict[str, object] = {
         "RegistrationInfo": {"Description": f"{DESCRIPTION}. {MARKER}", "URI": f"\\{spec.name}"},
-        "Triggers": {"BootTrigger": {"Enabled": "true"}},
+        # RestartOnFailure is for programs that do not start, not for those that end: a trigger each minute is what
+        # brings the service back, and does nothing while it runs (IgnoreNew).
+        "Triggers": {
+            "BootTrigger": {"Enabled": "true"},
+            "TimeTrigger": {
+                "Repetition": {"Interval": "PT1M", "StopAtDurationEnd": "false"},
+                "StartBoundary": "2020-01-01T00:00:00",
+                "Enabled": "true",
+            },
+        },
         "Principals": {"Principal": {"UserId": spec.user, "LogonType": "S4U", "RunLevel": "LeastPrivilege"}},
         "Settings": {
             "MultipleInstancesPolicy": "IgnoreNew",
@@ -63,7 +75,6 @@ def task_xml(spec: ServiceSpec) -> ElementTree.Element:
             "Enabled": "true",
             "ExecutionTimeLimit": "PT0S",
             "Priority": "5",
-            "RestartOnFailure": {"Interval": "PT1M", "Count": "255"},
         },
         "Actions": {
             "Exec": {"Command": str(spec.python), "Arguments": arguments, "WorkingDirectory": str(spec.folder)},

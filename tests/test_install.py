@@ -230,14 +230,15 @@ def test_the_task_has_this_structure():
         "ExecutionTimeLimit": "PT0S",
         "Priority": "5",
         "Interval": "PT1M",
-        "Count": "255",
+        "StopAtDurationEnd": "false",
+        "StartBoundary": "2020-01-01T00:00:00",
         "Command": "C:\\Program Files\\Séren & Co <1>\\venv\\Scripts\\python.exe",
         "Arguments": '-X utf8 -m seren_corpus_callosum -c "C:\\Program Files\\Séren & Co <1>\\c.yaml"'
         ' --log-file "C:\\Program Files\\Séren & Co <1>\\seren-corpus-callosum.log"',
         "WorkingDirectory": "C:\\Program Files\\Séren & Co <1>",
     }
     assert task.find(f"{TASK}Triggers/{TASK}BootTrigger/{TASK}Enabled") is not None
-    assert task.find(f"{TASK}Settings/{TASK}RestartOnFailure/{TASK}Interval") is not None
+    assert task.find(f"{TASK}Triggers/{TASK}TimeTrigger/{TASK}Repetition/{TASK}Interval") is not None
     principal = task.find(f"{TASK}Principals/{TASK}Principal")
     assert principal.get("id") == task.find(f"{TASK}Actions").get("Context") == "Author"
 
@@ -248,9 +249,11 @@ def test_the_task_is_created_started_ended_and_deleted_by_schtasks():
     assert str(made.path) == xml
     assert made.install_commands == (
         ("schtasks", "/Create", "/TN", NAME, "/XML", xml, "/F"),
+        ("-", "schtasks", "/End", "/TN", NAME),
         ("schtasks", "/Run", "/TN", NAME),
     )
     assert made.uninstall_commands == (
+        ("-", "schtasks", "/Change", "/TN", NAME, "/DISABLE"),
         ("-", "schtasks", "/End", "/TN", NAME),
         ("schtasks", "/Delete", "/TN", NAME, "/F"),
     )
