@@ -64,6 +64,11 @@ class _Reading:
         line = getattr(section, "lines", {}).get(key)
         return f"{self.name}:{line}" if line else self.name
 
+    def source(self, document: Mapping[Any, Any], name: str, key: str) -> str:
+        """Where the value in force of a setting comes from: a place in the file, or a variable."""
+        source, section = self.sources[f"{name}.{key}"], document.get(name)
+        return self.place(section, key) if source == self.name and isinstance(section, Mapping) else source
+
     def section(self, document: Mapping[Any, Any], name: str) -> Mapping[Any, Any]:
         value = document.get(name)
         if value is None or isinstance(value, Mapping):
@@ -154,7 +159,7 @@ def _resolved(
     federation = reading.table(document, "federation", Federation, strict=False, extra="stores")
     reading.warnings += _unknown_variables(environ)
     home = path.parent if path else _working_directory()
-    tls = _usable_tls(tls, home, reading)
+    tls = _usable_tls(tls, document, home, reading)
     token = _server_token(server, document, reading)
     stores = _stores(reading.section(document, "federation"), reading)
     overlay = _expanded(environ.get(settings.PREFIX + "RUNTIME_STORES", "").strip() or OVERLAY_FILE)
@@ -213,16 +218,19 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _usable_tls(tls: Tls, home: Path, reading: _Reading) -> Tls:
+def _usable_tls(tls: Tls, document: Mapping[Any, Any], home: Path, reading: _Reading) -> Tls:
     if tls.trust_system_store and importlib.util.find_spec("truststore") is None:
-        reading.faults.append("tls.trust_system_store: needs pip install 'seren-corpus-callosum[corp]'")
+        place = reading.source(document, "tls", "trust_system_store")
+        reading.faults.append(f"{place}: tls.trust_system_store: needs pip install 'seren-corpus-callosum[corp]'")
     if tls.ca_bundle is None or tls.ca_bundle == "":
         return Tls(trust_system_store=tls.trust_system_store)
     bundle = home / _expanded(tls.ca_bundle)
     try:
         ssl.create_default_context(cafile=str(bundle))
     except OSError:
-        reading.faults.append("tls.ca_bundle: expected a readable PEM file with certificates, found none at that path")
+        place = reading.source(document, "tls", "ca_bundle")
+        expected = "expected a readable PEM file with certificates"
+        reading.faults.append(f"{place}: tls.ca_bundle: {expected}, found none at {str(bundle)!r}")
     return Tls(trust_system_store=tls.trust_system_store, ca_bundle=str(bundle))
 
 
@@ -230,13 +238,9 @@ def _server_token(server: Server, document: Mapping[Any, Any], reading: _Reading
     try:
         return resolve(server.bearer_token, server.bearer_token_keyring, server.bearer_token_env, reading.environ)
     except TokenError as exc:
-        section = document.get("server")
         keys = ("bearer_token", "bearer_token_keyring", "bearer_token_env")
         key = next((key for key in keys if getattr(server, key) not in (None, "")), keys[0])
-        source = reading.sources[f"server.{key}"]
-        if source == reading.name and isinstance(section, Mapping):
-            source = reading.place(section, key)
-        reading.faults.append(f"{source}: server.{key}: {exc}")
+        reading.faults.append(f"{reading.source(document, 'server', key)}: server.{key}: {exc}")
         return None
 
 

@@ -215,10 +215,20 @@ def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_ca_bundle_must_be_a_pem_file(files: Files, tmp_path: Path) -> None:
-    expected = "tls.ca_bundle: expected a readable PEM file with certificates, found none at that path"
+    expected = "tls.ca_bundle: expected a readable PEM file with certificates, found none at"
     (tmp_path / "no.pem").write_text("no certificate")
     for path in ("none.pem", "no.pem", "."):
-        assert files.faults(f"tls: {{ca_bundle: {path}}}\n") == [expected]
+        found = f"{expected} {str(tmp_path / path)!r}"
+        assert files.faults(f"tls:\n  ca_bundle: {path}\n") == [f"c.yaml:2: {found}"]
+        assert files.faults("tls: {}\n", SEREN_SCC_CA_BUNDLE=path) == [f"SEREN_SCC_CA_BUNDLE: {found}"]
+
+
+def test_the_systems_trust_store_without_its_extra_is_a_fault_with_its_place(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    fault = "c.yaml:2: tls.trust_system_store: needs pip install 'seren-corpus-callosum[corp]'"
+    assert files.faults("tls:\n  trust_system_store: true\n") == [fault]
 
 
 # Encodings and what is no YAML
@@ -435,7 +445,7 @@ def test_an_unknown_key_elsewhere_is_a_warning_with_a_hint(files: Files) -> None
     assert store.warnings[2].startswith("include_short: unknown key; did you mean include_")
 
 
-def test_every_fault_is_told_at_once(files: Files) -> None:
+def test_every_fault_is_told_at_once(files: Files, tmp_path: Path) -> None:
     faults = files.faults(
         "server:\n  port: x\n  prot: 1\n  bearer_token: 5\ntls:\n  ca_bundle: none.pem\n  zz: 1\nfederation:\n"
         "  k: 0\n  n_results: 201\n  per_store_timeout_s: .nan\n  stores: {}\n",
@@ -449,7 +459,8 @@ def test_every_fault_is_told_at_once(files: Files) -> None:
         "c.yaml:9: federation.k: expected a whole number 1..10000, found the number 0",
         "c.yaml:10: federation.n_results: expected a whole number 1..200, found the number 201",
         "c.yaml:11: federation.per_store_timeout_s: expected a number 0.05..120, found the number nan",
-        "tls.ca_bundle: expected a readable PEM file with certificates, found none at that path",
+        "c.yaml:6: tls.ca_bundle: expected a readable PEM file with certificates, "
+        f"found none at {str(tmp_path / 'none.pem')!r}",
         "c.yaml:4: server.bearer_token: the token is not text but a number: quote it",
         "c.yaml:12: federation.stores: expected a list, found a mapping",
         "SEREN_SCC_LOG_LEVEL: expected debug, info, warning or error, found text 'loud'",
