@@ -52,7 +52,7 @@ def _fail(message: str, status: int = 1) -> NoReturn:
 
 def config_option(command: F) -> F:
     """-c works before and after the name of a command."""
-    return click.option("--config", "-c", "config_path", type=click.Path(), help="The YAML file.")(command)
+    return click.option("--config", "-c", "config_path", metavar="PATH", help="The YAML file.")(command)
 
 
 @click.group(invoke_without_command=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from seren_corpus_callosum import cli
 from tests.support.goodstore import GoodStore
 from tests.support.service import PACKAGE, Service, run_command, service_environment
 
@@ -228,3 +229,19 @@ def test_help_and_version_need_no_configuration(tmp_path: Path) -> None:
         re.findall(r"^  (\w+) ", helped.stdout, re.M)
     )
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", run_command(tmp_path, "--version").stdout)
+
+
+def test_a_file_that_may_not_be_read_is_a_configuration_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def denied(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    config_for(tmp_path)
+    monkeypatch.setattr("os.access", lambda *args, **kwargs: False)
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(sys, "argv", ["seren-corpus-callosum", "-c", str(tmp_path / "c.yaml")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 78
+    assert capsys.readouterr().err == "c.yaml: cannot be read: Permission denied\n"
