@@ -158,7 +158,7 @@ def _resolved(
     tls = reading.table(document, "tls", Tls, strict=True)
     federation = reading.table(document, "federation", Federation, strict=False, extra="stores")
     reading.warnings += _unknown_variables(environ)
-    home = path.parent if path else _working_directory()
+    home = path.parent if path else working_directory()
     tls = _usable_tls(tls, document, home, reading)
     token = _server_token(server, document, reading)
     stores = _stores(reading.section(document, "federation"), reading)
@@ -195,7 +195,8 @@ def _expanded(path: str | Path) -> Path:
         raise ConfigError([f"{path}: there is no home folder to put for ~; give a full path"]) from None
 
 
-def _working_directory() -> Path:
+def working_directory() -> Path:
+    """The folder that relative paths start from; ConfigError where it was removed."""
     try:
         return Path.cwd()
     except OSError:
@@ -203,7 +204,7 @@ def _working_directory() -> Path:
 
 
 def _instance_id(server: Server, path: Path | None) -> str:
-    place = f"{socket.gethostname()}:{server.port}:{path or _working_directory()}"
+    place = f"{socket.gethostname()}:{server.port}:{path or working_directory()}"
     return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 

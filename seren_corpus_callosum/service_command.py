@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from . import install
-from .config import file_path, load
+from .config import file_path, load, working_directory
 from .errors import CallosumError, ConfigError
 from .settings import PREFIX
 from .units import ServiceSpec
@@ -17,8 +17,10 @@ NOT_WELL = 3  # of systemctl and of init scripts: the service does not run
 def spec_of(config_path: str | None) -> ServiceSpec:
     """This interpreter, unresolved, with this configuration: a service starts in no folder of the caller's."""
     config = file_path(config_path, os.environ)
+    if not config.is_absolute():
+        config = working_directory() / config
     try:
-        return ServiceSpec(python=Path(sys.executable), config=config.absolute())
+        return ServiceSpec(python=Path(sys.executable), config=config)
     except RuntimeError:
         raise CallosumError("there is no home folder: set HOME") from None
 

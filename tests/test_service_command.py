@@ -55,6 +55,17 @@ def test_a_relative_path_is_made_absolute_and_a_link_stays_a_link(done, config_f
     assert f"-c {config_file.parent}/link.yaml\n" in done[0][1].text
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed")
+def test_a_working_directory_that_is_gone_is_told_and_a_full_path_needs_none(done, config_file, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match="the working directory is gone"):
+        service_command.carry_out("print", "c.yaml", system=False)
+    assert service_command.spec_of(str(config_file)).config == config_file
+
+
 @pytest.mark.parametrize("action", ["install", "status", "print", "uninstall"])
 def test_the_file_may_be_named_by_the_variable(action, done, config_file, monkeypatch):
     monkeypatch.setenv("SEREN_SCC_CONFIG", str(config_file))
