@@ -240,11 +240,13 @@ def serve_until_signalled(server: Server) -> NoReturn:
         os._exit(0)
 
     def on_signal(number: int, frame: object) -> None:
-        if ending.is_alive():
+        # The second may come while this runs for the first: only what is taken in one step tells them apart.
+        if not first.acquire(blocking=False):
             os._exit(0)
         log.info("signal %d: shutting down", number)
         ending.start()
 
+    first = threading.Lock()
     ending = threading.Thread(target=leave, name="ending", daemon=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)

@@ -155,6 +155,35 @@ def test_a_second_signal_ends_it_at_once(service: Services, raw_store: RawStores
     searches.join()
 
 
+def test_a_second_signal_that_comes_while_the_first_is_taken_ends_it_at_once(
+    tmp_path: Path, raw_store: RawStores
+) -> None:
+    hung = raw_store(scripts.hang_after_request)
+    (tmp_path / "scc.yaml").write_text(config(hung.url), encoding="utf-8")
+    port = free_port()
+    script = (
+        "import logging, os, runpy, signal, sys\n"
+        f"SERVER = '{PACKAGE}.server'\n"
+        "class Again(logging.Handler):\n"
+        "    def emit(self, record):\n"
+        "        if 'shutting down' in record.getMessage():\n"
+        "            logging.getLogger(SERVER).removeHandler(self)\n"
+        "            os.kill(os.getpid(), signal.SIGTERM)\n"
+        "logging.getLogger(SERVER).addHandler(Again())\n"
+        f"sys.argv = ['{PACKAGE}', '-c', 'scc.yaml']\n"
+        f"runpy.run_module('{PACKAGE}', run_name='__main__')\n"
+    )
+    environment = service_environment(tmp_path, {"SEREN_SCC_HOST": "127.0.0.1", "SEREN_SCC_PORT": str(port)})
+    with ServerProcess([sys.executable, "-c", script], tmp_path, port, environment) as server:
+        searching = Searches(server, 1)  # type: ignore[arg-type]
+        assert hung.wait_for(lambda store: bool(store.requests))
+        started = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - started < 1.5
+        searching.join()
+        assert "Traceback" not in server.stderr
+
+
 def test_a_thread_in_the_resolver_does_not_keep_the_process(tmp_path: Path) -> None:
     """Nothing can interrupt name resolution, so the process must not wait for it."""
     (tmp_path / "scc.yaml").write_text(config("http://hung.invalid:1"), encoding="utf-8")
