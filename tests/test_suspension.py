@@ -216,7 +216,8 @@ def test_a_hung_store_costs_three_searches_and_then_nothing_until_it_recovers(
         assert len(hung.requests) == 3
         hung.release()
         # The pause ends, a search makes the trial without waiting for it, and its hits are dropped.
-        assert soon(lambda: len((found(), hung.requests)[1]) == 4)
+        # It may be back, and asked once more, before this looks again.
+        assert soon(lambda: len((found(), hung.requests)[1]) >= 4)
         assert soon(lambda: found().replies[0].failure is None)
         assert [hit.id for hit in found().replies[0].hits] == ["1"]
         assert one.health.tally.suspended_until is None
