@@ -34,6 +34,7 @@ PLACES: dict[str, set[str] | None] = {
     "mcp": {"mcp"},
     "mcp_types": {"mcp"},
     "anyio": {"mcp"},
+    "asyncio": {"mcp"},
     "filelock": {"overlay"},
     "marshmallow": {"wire"},
     "yaml": {"yamlfile"},
@@ -132,7 +133,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 import seren_corpus_callosum.cli
-print(",".join(sorted(name for name in sys.modules if name in ("mcp", "truststore", "keyring", "asyncio"))))
+print(",".join(sorted(name for name in sys.modules if name in ("mcp", "truststore", "keyring", "anyio"))))
 """
 
 
