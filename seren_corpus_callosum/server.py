@@ -151,6 +151,16 @@ class _Channel(HTTPChannel):
         can: bool = super().readable()
         return can
 
+    def writable(self) -> bool:
+        # A socket takes data at any moment: while a request thread sends, waitress's loop would spin on its lock, and
+        # take the interpreter from that very thread. The loop is woken when the request ends.
+        if self.total_outbufs_len and self.requests and not (self.will_close or self.close_when_flushed):
+            free: bool = self.outbuf_lock.acquire(blocking=False)
+            if free:
+                self.outbuf_lock.release()
+            return free
+        return bool(super().writable())
+
     def _flush_outbufs_below_high_watermark(self) -> None:
         # waitress waits here for the client to read: one that asks on and reads nothing would hold a request thread.
         if self.total_outbufs_len > self.adj.outbuf_high_watermark:

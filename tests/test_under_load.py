@@ -17,8 +17,11 @@ from typing import Any
 
 import psutil
 import pytest
+import waitress.wasyncore
+from waitress.channel import HTTPChannel
 
 from seren_corpus_callosum import Callosum
+from tests.roster_service import Local
 from tests.support import scripts
 from tests.support.checks import REPO, problem, strict_json
 from tests.support.goodstore import GoodStore
@@ -484,6 +487,34 @@ def test_a_client_that_asks_on_and_reads_nothing_holds_no_request_thread(
         while piece := sock.recv(1 << 20):
             heard += len(piece)
         assert heard > 16 * 1024 * 1024, "what was answered arrives before the connection is closed"
+
+
+def test_the_loop_of_the_server_rests_while_a_request_thread_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sending, many_turns = threading.Event(), threading.Event()
+    turns: list[float] = []
+    turn, send = waitress.wasyncore.poll2, HTTPChannel.send
+
+    def counted(*args: Any) -> None:
+        if sending.is_set():
+            turns.append(time.monotonic())
+            if len(turns) > 50:
+                many_turns.set()
+        turn(*args)
+
+    def slow(channel: Any, *args: Any, **kwargs: Any) -> int:
+        if not sending.is_set():
+            sending.set()
+            channel.server.pull_trigger()
+            many_turns.wait(0.5)
+        return int(send(channel, *args, **kwargs))
+
+    monkeypatch.setattr(waitress.wasyncore, "poll2", counted)
+    monkeypatch.setattr(HTTPChannel, "send", slow)
+    with Local(tmp_path) as one:
+        assert one.request("GET", "/health").status_code == 200
+    assert sending.is_set() and not many_turns.is_set(), f"{len(turns)} turns"
 
 
 def test_clients_that_vanish_leave_no_descriptor_and_no_work(service: Services, good_store: GoodStores) -> None:
