@@ -74,13 +74,15 @@ class Adapter:
         if len(hits) < len(raws):
             warnings.append(f"{len(raws) - len(hits)} {UNREADABLE}")
         # Serialising recurses from a deeper stack than parsing did: what is nested deeper could be read, not sent.
-        sent = [hit if depth_fits(hit.metadata) else replace(hit, metadata={}) for hit in hits]
-        if deep := sum(before is not after for before, after in zip(hits, sent, strict=True)):
-            warnings.append(f"the metadata of {deep} of its hits is nested too deep and was left out")
+        deep = [index for index, hit in enumerate(hits) if not depth_fits(hit.metadata)]
+        for index in deep:
+            hits[index] = replace(hits[index], metadata={})
+        if deep:
+            warnings.append(f"the metadata of {len(deep)} of its hits is nested too deep and was left out")
         looks_like = self._speaker(reply)
         if self.is_not(looks_like):
             warnings.append(f"its answer looks like that of a {looks_like}: set its type")
-        return Mapped(tuple(sent), tuple(warnings), looks_like)
+        return Mapped(tuple(hits), tuple(warnings), looks_like)
 
     def is_not(self, looks_like: str | None) -> bool:
         """Whether a reply that looks like this type is of another protocol; without a signature none is."""

@@ -13,8 +13,10 @@ def depth_fits(value: Json, room: int = DEPTH_LIMIT) -> bool:
     """Whether an object or a list is nested no deeper than `room` levels."""
     if room <= 0:
         return False
-    inner = value.values() if isinstance(value, Mapping) else value
-    return all(depth_fits(one, room - 1) for one in inner if isinstance(one, (dict, list)))
+    for one in value.values() if isinstance(value, Mapping) else value:
+        if isinstance(one, (dict, list)) and not depth_fits(one, room - 1):
+            return False
+    return True
 
 
 def text_of(value: Json) -> str:
