@@ -96,9 +96,13 @@ class _Adapter(requests.adapters.HTTPAdapter):
         if self._pool is not None:
             self._pool.close()  # urllib3 leaves that to the garbage collector
 
-    def build_response(self, req: Any, resp: Any) -> Any:
-        """urllib3's own: cookies, history and encodings are for nobody here."""
-        return resp
+    def build_response(self, req: Any, resp: Any) -> requests.Response:
+        """Status and body: cookies, history and encodings are for nobody here."""
+        response = requests.Response()
+        response.status_code = resp.status
+        response.raw = resp
+        response.request = req
+        return response
 
 
 class Transport:
@@ -146,15 +150,15 @@ class Transport:
         left_s = call.left_s()
         if left_s <= 0:
             raise call.timed_out()
-        response: Any = self._adapter.send(request, stream=True, timeout=left_s)
+        response = self._adapter.send(request, stream=True, timeout=left_s)
         try:
-            self._check_status(response.status)
-            body: bytes = response.read(BODY_LIMIT_BYTES + 1, decode_content=True)
+            self._check_status(response.status_code)
+            body: bytes = response.raw.read(BODY_LIMIT_BYTES + 1, decode_content=True)
         finally:
             # What is left of an unread body would be taken for the next answer: such a connection is closed.
-            if not response.closed:
-                response.close()
-            response.release_conn()
+            if not response.raw.closed:
+                response.raw.close()
+            response.raw.release_conn()
         if len(body) > BODY_LIMIT_BYTES:
             raise StoreError("too_large", f"the answer is larger than {BODY_LIMIT_BYTES // 1024 // 1024} MiB")
         return body
