@@ -23,6 +23,7 @@ import requests
 HERE = Path(__file__).parent
 QUERY = {"query": "what do you know about the boat?", "n_results": 10}
 CLIENTS = 16
+TURNS = 10  # of the two in alternation, so that a noisy moment falls on both
 
 
 class BareFan:
@@ -116,15 +117,15 @@ def measure(count, rounds, seconds):
             client, bare = Client(port), BareFan(ports, 1)
             milliseconds(client.search, 50), milliseconds(bare.search, 50)
             ours, theirs = [], []
-            for _ in range(10):
-                theirs += milliseconds(bare.search, rounds // 10)
-                ours += milliseconds(client.search, rounds // 10)
+            for _ in range(TURNS):
+                theirs += milliseconds(bare.search, rounds // TURNS)
+                ours += milliseconds(client.search, rounds // TURNS)
             bare_many = BareFan(ports, CLIENTS)
             clients = [Client(port) for _ in range(CLIENTS)]
             rates_ours, rates_theirs = [], []
-            for _ in range(3):
-                rates_theirs.append(per_second([bare_many.search] * CLIENTS, seconds / 3))
-                rates_ours.append(per_second([one.search for one in clients], seconds / 3))
+            for _ in range(TURNS):
+                rates_theirs.append(per_second([bare_many.search] * CLIENTS, seconds / TURNS))
+                rates_ours.append(per_second([one.search for one in clients], seconds / TURNS))
         finally:
             service.terminate()
             stubs.terminate()
@@ -144,7 +145,7 @@ def measure(count, rounds, seconds):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=400, help="searches of one client for each figure")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of 16 clients for each figure")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of 16 clients for each figure")
     parser.add_argument("--stores", type=int, nargs="*", default=[2, 8, 32])
     arguments = parser.parse_args()
     for stores in arguments.stores:
