@@ -10,7 +10,7 @@ from enum import Enum, auto
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Literal
 
-from . import tokens
+from . import settings, tokens
 from .errors import BadMediaType, Forbidden, Problem, Unauthorized
 
 UNKNOWN = "unknown"  # the word of RFC 7239 for a client whose address cannot be told
@@ -25,7 +25,6 @@ _AUTHORITY = re.compile(
 )
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _COMMENT = re.compile(r"\([^()]*\)")
-_CALLOSUM_HOP = re.compile(r"\s*1\.1 callosum-[!-'*+\--~]+\s*")
 
 
 class Action(Enum):
@@ -217,7 +216,7 @@ def _is_forwarded(headers: Mapping[str, str]) -> bool:
     if any(name in FORWARDING or name.startswith("x-forwarded") for name in headers):
         return True
     hops = _COMMENT.sub("", headers["via"]).split(",") if "via" in headers else ()
-    return any(_CALLOSUM_HOP.fullmatch(hop) is None for hop in hops)
+    return any(settings.CALLOSUM_HOP.fullmatch(hop.strip(" \t")) is None for hop in hops)
 
 
 def _last_entry(value: str) -> str:

@@ -3,6 +3,7 @@
 Each dataclass field below is one row. Adding a setting is adding a row here and using it. Holds no I/O.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import date
@@ -42,6 +43,7 @@ SECONDS = Number(0.05, 120)
 N_RESULTS = Whole(1, 200)
 QUERY = QueryText()
 NAME = Text("at most 64 letters, digits, dots, dashes and underscores", r"[A-Za-z0-9._-]{0,64}")
+CALLOSUM_HOP = re.compile(r"1\.1 callosum-[A-Za-z0-9._-]{1,64}")  # an entry of a Via header; the end is a NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -17,7 +16,6 @@ from .hits import Json, Packet
 from .kinds import Kind
 from .snapshot import Row
 
-CALLOSUM_HOP = re.compile(r"1\.1 callosum-[A-Za-z0-9._-]{1,64}")
 HOPS_READ = 16  # more entries of a Via header than this change nothing
 
 
@@ -268,4 +266,4 @@ def decode(data: bytes) -> Json:
 def hops(via: str) -> tuple[str, ...]:
     """The callosums that a request has passed, out of its Via header."""
     entries = [" ".join(entry.split()) for entry in via.split(",")[:HOPS_READ]]
-    return tuple(entry for entry in entries if CALLOSUM_HOP.fullmatch(entry))
+    return tuple(entry for entry in entries if settings.CALLOSUM_HOP.fullmatch(entry))
