@@ -11,7 +11,7 @@ from .hits import Json
 from .kinds import StoreName
 from .settings import Row, StoreEntry
 from .stores import Adapter, Store, adapter_for, adapter_types
-from .tokens import Token, resolve
+from .tokens import Token, deciding, resolve
 
 STORE_ROWS = {row.key: row for row in settings.rows("store", StoreEntry)}
 
@@ -216,10 +216,10 @@ def _url(values: Mapping[str, Any], errors: dict[str, list[str]], *, managed: bo
 
 
 def _token(values: Mapping[str, Any], environ: Mapping[str, str], errors: dict[str, list[str]]) -> Token | None:
-    keys = ("token", "token_keyring", "token_env")
+    sources = (values.get("token"), values.get("token_keyring"), values.get("token_env"))
     try:
-        return resolve(values.get("token"), values.get("token_keyring"), values.get("token_env"), environ)
+        return resolve(*sources, environ)
     except TokenError as exc:
-        key = next((key for key in keys if values.get(key) not in (None, "")), keys[0])
+        key = ("token", "token_keyring", "token_env")[deciding(*sources)]
         errors.setdefault(key, []).append(str(exc))
         return None

@@ -18,7 +18,7 @@ from .errors import ConfigError, SettingError, TokenError
 from .kinds import Flag, Kind, Text
 from .settings import Federation, Row, Server, Tls
 from .stores import Store
-from .tokens import Token, resolve
+from .tokens import Token, deciding, resolve
 
 DEFAULT_FILE = "seren-corpus-callosum.yaml"
 OVERLAY_FILE = "runtime-stores.json"
@@ -236,11 +236,11 @@ def _usable_tls(tls: Tls, document: Mapping[Any, Any], home: Path, reading: _Rea
 
 
 def _server_token(server: Server, document: Mapping[Any, Any], reading: _Reading) -> Token | None:
+    sources = (server.bearer_token, server.bearer_token_keyring, server.bearer_token_env)
     try:
-        return resolve(server.bearer_token, server.bearer_token_keyring, server.bearer_token_env, reading.environ)
+        return resolve(*sources, reading.environ)
     except TokenError as exc:
-        keys = ("bearer_token", "bearer_token_keyring", "bearer_token_env")
-        key = next((key for key in keys if getattr(server, key) not in (None, "")), keys[0])
+        key = ("bearer_token", "bearer_token_keyring", "bearer_token_env")[deciding(*sources)]
         reading.faults.append(f"{reading.source(document, 'server', key)}: server.{key}: {exc}")
         return None
 

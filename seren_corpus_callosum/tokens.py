@@ -31,6 +31,11 @@ class Token:
         return self.value.encode()
 
 
+def deciding(*sources: object) -> int:
+    """Which of inline, keychain and environment decides: the index of the first that is set, 0 if none is."""
+    return next((index for index, source in enumerate(sources) if _is_set(source)), 0)
+
+
 def resolve(inline: object, keyring: object, env: object, environ: Mapping[str, str]) -> Token | None:
     """The first of the three that is set, or None; TokenError if that one leads to no usable token."""
     if _is_set(inline):
