@@ -95,6 +95,10 @@ class _Answer(http.client.HTTPResponse):
         if self.fp.peek(1):
             doing.call.answered = True
         super().begin()
+        told = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers or self.headers.defects
+        # Of an end it cannot tell http.client makes "when the store closes"; one that keeps connections never does.
+        if told and self.length is None and not self.chunked:
+            raise http.client.HTTPException("the end of the answer cannot be told")
 
     def _read_status(self) -> tuple[str, int, str]:
         version, status, reason = super()._read_status()  # type: ignore[misc]

@@ -259,6 +259,12 @@ def test_an_exception_that_holds_itself_is_read_too() -> None:
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+def kept_open(rest: bytes) -> scripts.Script:
+    return scripts.each_request(lambda _conn, _request: HEAD + rest)
+
+
 REPLIES: list[tuple[str, scripts.Script, str, str]] = [
     ("nothing", scripts.close_after_request, "unreachable", "it closed the connection without an answer"),
     ("a reset", scripts.reset_after_request, "unreachable", "the connection broke"),
@@ -276,6 +282,9 @@ REPLIES: list[tuple[str, scripts.Script, str, str]] = [
     ("a length that is none", scripts.raw_answer(HEAD + b"Content-Length: abc\r\n\r\n{}"), "bad_reply", ""),
     ("two lengths", scripts.raw_answer(HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}"), "bad_reply", ""),
     ("a negative length", scripts.raw_answer(HEAD + b"Content-Length: -5\r\n\r\n{}"), "bad_reply", ""),
+    ("a length said twice", kept_open(b"Content-Length: 2, 2\r\n\r\n{}"), "bad_reply", "not HTTP"),
+    ("another coding", kept_open(b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), "bad_reply", "not HTTP"),
+    ("no colon", kept_open(b"Content-Type json\r\nContent-Length: 2\r\n\r\n{}"), "bad_reply", "not HTTP"),
     ("a body cut short", scripts.truncated_body(), "bad_reply", "the answer was cut short"),
     (
         "chunks that are none",
