@@ -127,7 +127,8 @@ class _Parser(HTTPRequestParser):
 
 
 class _Channel(HTTPChannel):
-    """A connection that is dropped when a request takes too long to come in, or answers pile up unread.
+    """A connection that is dropped when its first request, or a later one that has begun, takes too long to come in,
+    or when answers pile up unread.
 
     waitress's own limit restarts at every byte, so a client that drips would hold its place for ever.
     """
@@ -135,7 +136,10 @@ class _Channel(HTTPChannel):
     parser_class = _Parser
     request_timeout_s = 30.0
     requests_lock: threading.Lock
-    begun: float | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.begun: float | None = time.monotonic()  # when the request that is coming in began; None: none is
 
     def received(self, data: bytes) -> bool:
         taken: bool = super().received(data)

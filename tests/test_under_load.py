@@ -81,6 +81,10 @@ class Client:
         response.read()
         return response.status
 
+    def local_port(self) -> int:
+        port: int = self._connection.sock.getsockname()[1]
+        return port
+
     def close(self) -> None:
         self._connection.close()
 
@@ -469,6 +473,19 @@ def test_clients_that_drip_are_dropped_and_hold_nobody_up(service: Services, goo
         assert left == []
         assert 0.8 < time.monotonic() - started < 5.0
     assert [hit["id"] for hit in one.search("x")["hits"]] == ["1"]
+
+
+def test_a_client_that_says_nothing_is_dropped_and_one_that_has_asked_is_not(service: Services) -> None:
+    one = service(config({}, server="{request_timeout_s: 1.0}"))
+    with contextlib.closing(Client(one.port)) as kept:
+        assert kept.get("/health") == 200
+        used = kept.local_port()
+        started = time.monotonic()
+        with socket.create_connection(("127.0.0.1", one.port), 10) as sock:
+            assert sock.recv(1) == b""
+        assert 0.8 < time.monotonic() - started < 5.0
+        assert kept.get("/health") == 200
+        assert kept.local_port() == used
 
 
 def test_a_client_that_asks_on_and_reads_nothing_holds_no_request_thread(
