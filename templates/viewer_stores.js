@@ -191,6 +191,11 @@ function clearFaults(form) {
 
 // Removing
 
+function wasGone(cause) {
+  if (cause.status === 404) return true;
+  throw cause;
+}
+
 function confirmRemoval(item, row, opener) {
   if (item.querySelector(".confirm")) return;
   const trouble = el("div");
@@ -210,9 +215,9 @@ function confirmRemoval(item, row, opener) {
   yes.addEventListener("click", async () => {
     yes.disabled = true;
     try {
-      await call("DELETE", `stores/${encodeURIComponent(row.name)}`);
+      const isGone = await call("DELETE", `stores/${encodeURIComponent(row.name)}`).then(() => false, wasGone);
       drafts.delete(rowKey(row));
-      say(`Removed: ${row.name}`);
+      say(`${isGone ? "Somebody else removed it already" : "Removed"}: ${row.name}`);
       box.remove();
       byId("add-open").focus();
       await refreshRoster();
