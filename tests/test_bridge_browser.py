@@ -467,6 +467,21 @@ def test_a_store_is_added_reached_changed_and_removed(visit: Any, serve: Any, de
     page.wait_for_function("() => document.querySelectorAll('.row').length === 1")
 
 
+def test_a_store_that_somebody_else_removed_goes_without_an_error(visit: Any, serve: Any, demo: Any) -> None:
+    url = serve(demo.store_entries()[:1])
+    watched = visit("about:blank")
+    request = watched.page.request
+    entry = {"name": "mine", "type": "seren_memory", "url": demo.memory_url}
+    assert request.post(f"{url}/stores", data=entry).status == 201
+    watched.page.goto(f"{url}/viewer#stores")
+    page = stores_tab(watched)
+    page.locator(".row", has_text="mine").locator("button.cross").click()
+    assert request.delete(f"{url}/stores/mine").status == 200
+    page.click(".confirm >> text=Remove >> nth=-1")
+    page.wait_for_function("() => document.querySelectorAll('.row').length === 1")
+    assert "Somebody else removed it already: mine" in page.inner_text("#said")
+
+
 def test_a_base_store_says_where_it_is_declared_and_has_no_cross(visit: Any, serve: Any, demo: Any) -> None:
     page = stores_tab(visit(f"{serve(demo.store_entries())}/viewer#stores"))
     assert page.locator(".row button").count() == 0
