@@ -1,6 +1,7 @@
 // Asking every store, and showing what came of each.
 
 let running = null; // the AbortController of the search under way
+const FIRST_HITS = 10; // more than a screen holds
 const NAMED_STORES = 5; // of more, the chips tell the names
 let asked = null; // what the list shows, or what is being asked: {query, count}
 
@@ -47,10 +48,19 @@ function showAnswer(answer) {
   byId("summary").textContent = summaryOf(answer);
   byId("tools").hidden = !list(answer.hits).length;
   byId("welcome").hidden = list(state.roster?.stores).length > 0;
+  showHits(answer);
+}
+
+function showHits(answer) {
   const mark = marker(shown(answer.query));
-  const items = list(answer.hits).map((hit, index) => hitItem(index + 1, hit, answer, mark));
-  byId("hits").replaceChildren(...items);
-  drawMerge();
+  const drawn = (from, to) => list(answer.hits).slice(from, to).map((hit, index) => hitItem(from + index + 1, hit, answer, mark));
+  const first = drawn(0, FIRST_HITS);
+  byId("hits").replaceChildren(...first);
+  // The rest once these are painted, unless another answer has taken their place.
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    if (first[0]?.isConnected) byId("hits").append(...drawn(FIRST_HITS));
+    drawMerge();
+  }));
 }
 
 function summaryOf(answer) {

@@ -333,21 +333,53 @@ def test_the_first_of_fifty_hits_is_painted_within_50_ms_of_the_answer(visit: An
                 return text;
             };
             new MutationObserver(() => {
-                if (!document.querySelector(".hit")) return;
-                requestAnimationFrame(() => setTimeout(() => window.painted = performance.now() - window.answered));
+                const answered = window.answered;
+                if (!document.querySelector(".hit") || answered === window.measured) return;
+                window.measured = answered;
+                requestAnimationFrame(() => setTimeout(() => window.painted = performance.now() - answered));
             }).observe(document.getElementById("hits"), {childList: true});
         }"""
     )
     best = 1000.0
-    for attempt in range(5):  # the best of five: the machine has other work
+    for attempt in range(8):  # the best of eight: the machine has other work
         page.evaluate("window.painted = undefined")
         page.fill("#query", f"larch {attempt}")
         page.fill("#count", "50")
         page.press("#query", "Enter")
         page.wait_for_function("() => window.painted !== undefined")
         best = min(best, page.evaluate("window.painted"))
-    assert page.locator(".hit").count() == 50
+        page.wait_for_function("() => document.querySelectorAll('.hit').length === 50")
     assert best < 50
+
+
+def test_two_hundred_hits_stay_smooth(visit: Any, serve: Any, good_store: Any) -> None:
+    text = "Argued with Jonas over pine or larch for the planking; larch won because its resin keeps rot out. " * 8
+    hits = [{"id": str(n), "content": text, "metadata": {f"key{i}": i for i in range(12)}} for n in range(200)]
+    store = good_store("callosum", hits)
+    page = visit(f"{serve([{'name': 'm', 'type': 'callosum', 'url': store.url}])}/viewer").page
+    page.wait_for_selector(".chip")
+    page.fill("#query", "larch")
+    page.fill("#count", "200")
+    page.press("#query", "Enter")
+    page.wait_for_selector(".hit:nth-of-type(200)")
+    walk = """async () => {
+        const frame = () => new Promise(requestAnimationFrame);
+        const gaps = [];
+        const step = async (act) => {
+            await frame();
+            const before = performance.now();
+            act();
+            await frame();
+            await frame();
+            gaps.push(performance.now() - before);
+        };
+        for (let n = 0; n < 20; n++) await step(() => scrollBy(0, 900));
+        for (let n = 0; n < 20; n++) await step(() => document.activeElement.dispatchEvent(
+            new KeyboardEvent("keydown", {key: "ArrowDown", bubbles: true})));
+        return gaps.sort((a, b) => a - b)[Math.floor(gaps.length * 0.9)];
+    }"""
+    page.press("#query", "ArrowDown")
+    assert min(page.evaluate(walk) for _ in range(3)) < 100  # ms of nine frames out of ten; the machine has other work
 
 
 # Hostile texts
