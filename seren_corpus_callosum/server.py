@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import waitress.server
 import waitress.wasyncore
+from waitress.buffers import OverflowableBuffer
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.task import Task, ThreadedTaskDispatcher
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 QUICK_THREADS = 4
 QUEUE_PER_THREAD = 6  # searches that may wait for each request thread; past that they are told to come again
-WSGI_BODY_LIMIT_BYTES = 2 * 1024 * 1024  # what waitress spools at most; the readable 413 comes below it
+BODY_READ_BYTES = 64 * 1024 * 1024  # past it waitress hangs up; below it whoever sends too much hears why
 CHANNEL_TIMEOUT_S = 120  # of an idle connection
 GRACE_S = 2.0  # that searches in flight may take at shutdown
 FLUSH_S = 0.5  # that their answers may take to leave
@@ -112,6 +113,14 @@ def refusing_when_full(app: Callable[..., Iterable[bytes]]) -> Callable[..., Ite
     return wrapped
 
 
+class _Body(OverflowableBuffer):
+    """The body of a request; of one that the application will refuse for its size the rest is not kept."""
+
+    def append(self, s: bytes) -> None:
+        if len(self) <= answers.BODY_LIMIT_BYTES:
+            super().append(s)
+
+
 class _Parser(HTTPRequestParser):
     path: str
 
@@ -124,6 +133,8 @@ class _Parser(HTTPRequestParser):
         # Two lengths let a proxy in front and this server disagree on where the next request begins.
         if self.chunked and "CONTENT_LENGTH" in self.headers:
             raise ParsingError("Content-Length and Transfer-Encoding in one request")
+        if self.body_rcv is not None:
+            self.body_rcv.buf = _Body(self.adj.inbuf_overflow)
 
 
 class _Channel(HTTPChannel):
@@ -196,7 +207,7 @@ class Server:
                 channel_timeout=CHANNEL_TIMEOUT_S,
                 cleanup_interval=1,
                 asyncore_use_poll=True,
-                max_request_body_size=WSGI_BODY_LIMIT_BYTES,
+                max_request_body_size=BODY_READ_BYTES,
                 clear_untrusted_proxy_headers=False,
                 ident=None,
             )

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,9 @@ class Client:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
 
     def search(self, **fields: Any) -> tuple[int, dict[str, Any], http.client.HTTPMessage]:
-        body = json.dumps({"query": "x", **fields})
+        return self.post(json.dumps({"query": "x", **fields}))
+
+    def post(self, body: str | Iterable[bytes]) -> tuple[int, dict[str, Any], http.client.HTTPMessage]:
         self._connection.request("POST", "/search", body, {"Content-Type": "application/json"})
         response = self._connection.getresponse()
         return response.status, strict_json(response.read()), response.headers
@@ -486,6 +488,20 @@ def test_a_client_that_says_nothing_is_dropped_and_one_that_has_asked_is_not(ser
         assert 0.8 < time.monotonic() - started < 5.0
         assert kept.get("/health") == 200
         assert kept.local_port() == used
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_one_who_sends_far_too_much_hears_of_it_on_a_connection_that_stays(service: Services, is_chunked: bool) -> None:
+    one = service(config({}))
+    too_much = " " * (20 * 1024 * 1024)
+    with contextlib.closing(Client(one.port)) as client:
+        for _ in range(2):
+            status, told, headers = client.post(iter([too_much.encode()]) if is_chunked else too_much)
+            assert (status, headers["Content-Type"]) == (413, "application/problem+json")
+            assert told["detail"] == "the body is over 1024 KiB"
+            used = client.local_port()
+        assert client.search()[0] == 200
+        assert client.local_port() == used
 
 
 def test_a_client_that_asks_on_and_reads_nothing_holds_no_request_thread(
