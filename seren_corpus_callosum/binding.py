@@ -97,14 +97,15 @@ def _about(entry: Json) -> tuple[str, str]:
 
 
 def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool, strict: bool = False) -> Store:
-    """One entry as a usable Store; Invalid holds the faults by field, BadRequest an unknown type.
+    """One entry as a usable Store; the faults by field are in Invalid, or in BadRequest where its type is none of ours.
 
     `strict`: an unknown key is a fault, not a warning, and adapter options stand under `options` only.
     """
     errors: dict[str, list[str]] = {}
     warnings: list[str] = []
     given = _given(entry, errors)
-    adapter = _adapter(given.get("type"), errors)
+    known = _adapter(given.get("type"), errors)
+    adapter = known or Adapter()
     values: dict[str, Any] = {}
     options = dict(given.pop("options", None) or {}) if isinstance(given.get("options"), Mapping) else {}
     for key, value in given.items():
@@ -115,12 +116,15 @@ def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool
         elif strict:
             errors.setdefault(key, []).append(f"unknown field{nearest(key, STORE_ROWS)}")
         else:
-            known = [*STORE_ROWS, *settings.TOKEN_SPELLINGS, *adapter.options]
-            warnings.append(f"{settings.key_text(key)}: unknown key{nearest(key, known)}")
+            keys = [*STORE_ROWS, *settings.TOKEN_SPELLINGS, *adapter.options]
+            warnings.append(f"{settings.key_text(key)}: unknown key{nearest(key, keys)}")
     for key in ("name", "type", "url"):
         if key not in given:
             errors.setdefault(key, []).append(f"missing: {STORE_ROWS[key].help}")
     url = _url(values, errors, managed=managed)
+    if known is None:  # which options there are cannot be told
+        options.clear()
+        warnings = [line for line in warnings if line.endswith(("mean name?", "mean type?", "mean url?"))]
     bound = {key: option.default for key, option in adapter.options.items()}
     for key, value in options.items():
         if key not in adapter.options:
@@ -136,9 +140,10 @@ def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool
                 errors.setdefault(f"options.{key}", []).append(f"expected {exc}, found {settings.described(value)}")
     token = _token(values, environ, errors)
     if errors or url is None:
-        if "type" not in given:  # which options there are is not known then
-            warnings = [line for line in warnings if line.endswith(("mean name?", "mean type?", "mean url?"))]
-        raise Invalid("the store entry has faults", errors=errors | ({"": warnings} if warnings else {}))
+        all_ = errors | ({"": warnings} if warnings else {})
+        if known is None and isinstance(given.get("type"), str):
+            raise BadRequest("; ".join(errors["type"]), errors=all_)
+        raise Invalid("the store entry has faults", errors=all_)
     if token is not None and url.credentials is not None:
         warnings.append("url: it holds a user and password, which are not used: the token wins")
     if managed and token is not None and token.source == "inline":
@@ -173,18 +178,17 @@ def _given(entry: Mapping[Any, Json], errors: dict[str, list[str]]) -> dict[str,
     return given
 
 
-def _adapter(type_name: Json, errors: dict[str, list[str]]) -> Adapter:
+def _adapter(type_name: Json, errors: dict[str, list[str]]) -> Adapter | None:
     if not isinstance(type_name, str):
-        return Adapter()
+        return None
     try:
         adapter = adapter_for(type_name)
     except Exception as exc:  # noqa: BLE001 - an installed plug-in may raise anything; it costs its own stores only
         errors.setdefault("type", []).append(f"its adapter could not be loaded ({type(exc).__name__})")
-        return Adapter()
+        return None
     if adapter is None:
         known = ", ".join(adapter_types())
-        message = f"unknown type {settings.clipped(type_name)!r}; known types: {known}"
-        raise BadRequest(message, errors={"type": [message]})
+        errors.setdefault("type", []).append(f"unknown type {settings.clipped(type_name)!r}; known types: {known}")
     return adapter
 
 

@@ -611,6 +611,9 @@ ENTRY = "type: seren_loci, url: 'http://h'"
         ("- {type: seren_loci, url: 'http://h'}", "stores[0]", "name: missing: unique name of the store"),
         ("- {name: a, type: chroma, url: 'http://h'}", "a",
          "type: unknown type 'chroma'; known types: seren_loci, seren_memory, callosum"),
+        ("- {name: a, type: chroma, weight: -1, colection: x, options: {tenant: y}}", "a",
+         "type: unknown type 'chroma'; known types: seren_loci, seren_memory, callosum; "
+         "weight: expected a number 0..1000, found the number -1; url: missing: where it listens"),
         ("- {name: a, type: '', url: 'http://h'}", "a",
          "type: unknown type ''; known types: seren_loci, seren_memory, callosum"),
         ("- {name: a, type: null, url: 'http://h'}", "a", "type: expected the name of a store type, found nothing"),
@@ -660,7 +663,7 @@ ENTRY = "type: seren_loci, url: 'http://h'"
          "enabled: expected true or false, found the number 1; url: expected a URL that starts with http:// or "
          "https://"),
     ],
-    ids=range(47),
+    ids=range(48),
 )  # fmt: skip
 def test_one_unusable_entry_is_listed_with_the_reason_and_stops_nothing(
     files: Files, entry: str, name: str, reason: str
