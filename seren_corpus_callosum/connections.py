@@ -25,6 +25,7 @@ class Call:
         self.deadline = (time.monotonic() if started is None else started) + limit_s
         self.managed = managed
         self.fresh = False  # wants a connection that was never used
+        self.asked = False  # the store was called: not all the time went by before
         self.reused = False  # was sent over a kept-alive connection
         self.answered = False  # a byte of the answer has come
         self.ended_by: StoreError | None = None
@@ -99,6 +100,12 @@ class _Answer(http.client.HTTPResponse):
         # Of an end it cannot tell http.client makes "when the store closes"; one that keeps connections never does.
         if told and self.length is None and not self.chunked:
             raise http.client.HTTPException("the end of the answer cannot be told")
+
+    def _read_next_chunk_size(self) -> int:
+        size: int = super()._read_next_chunk_size()  # type: ignore[misc]
+        if size < 0:  # http.client would read on until the store stops sending, however much that is
+            raise http.client.HTTPException("a chunk of less than nothing")
+        return size
 
     def _read_status(self) -> tuple[str, int, str]:
         version, status, reason = super()._read_status()  # type: ignore[misc]
@@ -248,8 +255,9 @@ def _chain(exc: BaseException) -> list[BaseException]:
     return found
 
 
+GONE = "it was removed, or the service is stopping"
 _MAP: tuple[tuple[str, str, tuple[type[BaseException], ...]], ...] = (
-    ("unreachable", "it was removed, or the service is stopping", (urllib3.exceptions.ClosedPoolError,)),
+    ("unreachable", GONE, (urllib3.exceptions.ClosedPoolError,)),
     ("unreachable", "its TLS certificate is not trusted", (ssl.SSLCertVerificationError,)),
     ("unreachable", "TLS failed", (ssl.SSLError, requests.exceptions.SSLError, urllib3.exceptions.SSLError)),
     ("bad_reply", "the answer was cut short", (http.client.IncompleteRead, urllib3.exceptions.IncompleteRead)),

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import requests
 import requests.adapters
 import urllib3
-from requests.utils import DEFAULT_CA_BUNDLE_PATH
+from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
 
 from .connections import POOLS, Call, doing, store_error
 from .errors import StoreError
@@ -24,6 +24,7 @@ from .hits import Json
 from .stores import Store
 
 BODY_LIMIT_BYTES = 4 * 1024 * 1024  # of decoded body
+VALUES_LIMIT = 250_000  # objects, lists and what stands in them; of ten thousand hits there are fewer
 
 
 class Trust:
@@ -73,6 +74,13 @@ class _Adapter(requests.adapters.HTTPAdapter):
         manager = super().proxy_manager_for(proxy, **kwargs)
         manager.pool_classes_by_scheme = POOLS
         return manager
+
+    def proxy_headers(self, proxy: str) -> dict[str, str]:
+        """The proxy's user and password in UTF-8, as the store's: requests knows Latin-1 only."""
+        user, password = get_auth_from_url(proxy)
+        if not user:
+            return {}
+        return dict(urllib3.make_headers(proxy_basic_auth=f"{user}:{password}".encode().decode("latin-1")))
 
     def get_connection_with_tls_context(
         self, request: Any, verify: Any, proxies: Any = None, cert: Any = None
@@ -175,6 +183,8 @@ class Transport:
             hint = ": it does not take this token" if self._has_token else ": it wants a token and none is set"
         elif status in (404, 405):
             hint = ": no search at this address; is this the right type of store?"
+        elif status == 407:
+            raise StoreError("unreachable", "its proxy wants a user and password (HTTP 407)")
         elif status == 422:
             hint = ": it does not take such a search; is this the right type of store?"
         raise StoreError("http_error", f"HTTP {status}{hint}")
@@ -197,15 +207,21 @@ def _headers(store: Store) -> dict[str, str]:
 
 def decode(body: bytes) -> Json:
     """JSON from UTF-8 bytes, whatever a header said; numbers that are not finite become null."""
+    # Parsing holds the interpreter: of two bytes a value, four megabytes would hold up every store for a second.
+    if _values(body) > VALUES_LIMIT and _values(_TEXT.sub(b"", body)) > VALUES_LIMIT:
+        raise StoreError("too_large", f"the answer holds more than {VALUES_LIMIT} values")
     try:
-        value = _parsed(body.decode("utf-8-sig"))
-        return _mended(value) if _SURROGATE.search(body) else value
+        return _parsed((_ESCAPE.sub(_whole_pair, body) if _SURROGATE.search(body) else body).decode("utf-8-sig"))
     except RecursionError:
         raise StoreError("bad_reply", "the answer is nested too deep") from None
     except ValueError:
         looks = "HTML" if body.lstrip()[:1] == b"<" else "something else"
         found = f"looks like {looks}" if body.strip() else "is empty"
         raise StoreError("bad_reply", f"the answer is not JSON in UTF-8, it {found}") from None
+
+
+def _values(body: bytes) -> int:
+    return sum(map(body.count, b"[{,"))
 
 
 def _parsed(text: str) -> Json:
@@ -231,15 +247,15 @@ def _finite(text: str) -> float | None:
 
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
 _PATIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite, parse_int=_whole)
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def _mended(value: Json) -> Json:
-    """The same with U+FFFD for each lone surrogate: no encoder could write it."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_mended(item) for item in value]
-    if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
-    return value
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rb"\\\\|(?:%b)?%b|%b" % (_HIGH, _LOW, _HIGH))
+_PAIR_BYTES = 12  # of two escapes
+
+
+def _whole_pair(escape: re.Match[bytes]) -> bytes:
+    """An escape as it is, half of a surrogate pair as U+FFFD: no encoder could write it."""
+    return escape[0] if escape[0] == b"\\\\" or len(escape[0]) == _PAIR_BYTES else b"\\ufffd"

@@ -1,5 +1,6 @@
 """What goes out to a store and how its connections are kept, retried, proxied and trusted."""
 
+import base64
 import json
 import logging
 import socket
@@ -616,6 +617,20 @@ def test_a_plain_url_of_an_https_store_is_unreachable(raw_store: RawStores, auth
 
 
 # Proxies
+
+
+def test_a_proxys_password_goes_out_in_utf_8(raw_store: RawStores) -> None:
+    between = raw_store(scripts.answer_json(HIT))
+    port = between.url.rpartition(":")[2]
+    assert ids(once("http://store.example:1", proxy=f"http://%E2%82%AC:%C3%A9%3A@127.0.0.1:{port}")) == ["1"]
+    sent = between.requests[0].headers["proxy-authorization"]
+    assert base64.b64decode(sent.removeprefix("Basic ")).decode() == "€:é:"
+
+
+def test_a_proxy_that_wants_a_password_is_told_from_the_store(raw_store: RawStores) -> None:
+    between = raw_store(scripts.answer_json({}, 407))
+    failure = failed("http://store.example:1", proxy=between.url)
+    assert (failure.kind, failure.reason) == ("unreachable", "its proxy wants a user and password (HTTP 407)")
 
 
 def test_a_plain_store_is_reached_through_its_proxy(raw_store: RawStores, good_store: GoodStores) -> None:

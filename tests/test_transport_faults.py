@@ -21,11 +21,11 @@ import urllib3.exceptions
 
 from seren_corpus_callosum.connections import Call, store_error
 from seren_corpus_callosum.errors import KINDS, StoreError
-from seren_corpus_callosum.transport import Transport, Trust
+from seren_corpus_callosum.transport import Transport, Trust, decode
 from tests.support import scripts
 from tests.support.net import unconnectable
 from tests.support.outward import client, search, sockets_to, soon, store_at
-from tests.support.rawstore import RawStore
+from tests.support.rawstore import Connection, RawStore
 
 ECHO = "sEcReT-ReplY-bYtes"
 
@@ -293,6 +293,12 @@ REPLIES: list[tuple[str, scripts.Script, str, str]] = [
         "",
     ),
     (
+        "a chunk of less than nothing",
+        scripts.raw_answer(HEAD + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n" + ECHO.encode()),
+        "bad_reply",
+        "the answer is not HTTP",
+    ),
+    (
         "chunks cut short",
         scripts.raw_answer(HEAD + b'Transfer-Encoding: chunked\r\n\r\n50\r\n{"hits": ['),
         "bad_reply",
@@ -354,6 +360,59 @@ def test_a_bomb_stops_at_the_cap(raw_store: Callable[..., RawStore], layers: int
     assert timed.only.failure.kind == "too_large"
     assert timed.only.failure.reason == "the answer is larger than 4 MiB"
     assert sockets_to(store.port) == 0  # the client is closed
+
+
+def test_a_stream_behind_a_chunk_of_less_than_nothing_is_not_kept(raw_store: Callable[..., RawStore]) -> None:
+    def stream(conn: Connection) -> None:
+        conn.read_request()
+        conn.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n")
+        while True:
+            conn.send(b" " * 65536)
+
+    store = raw_store(stream)
+    with client() as one:
+        timed = search([(store_at(store.url), one)], timeout_s=5.0)
+    assert timed.only.failure
+    assert timed.only.failure.kind == "bad_reply"
+    assert timed.s < 1.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"hits":[],"x":[' + b"[]," * 1_390_000 + b"1]}", b'{"hits":[' + b"{}," * 1_390_000 + b"{}]}",
+     b"{" + b",".join(b'"%d":1' % n for n in range(300_000)) + b"}"],
+    ids=["lists", "objects", "keys"],
+)  # fmt: skip
+def test_an_answer_of_too_many_values_is_refused_before_it_is_read(body: bytes) -> None:
+    started = time.monotonic()
+    with pytest.raises(StoreError) as caught:
+        decode(body)
+    assert str(caught.value) == "too_large: the answer holds more than 250000 values"
+    assert time.monotonic() - started < 0.5
+
+
+def test_signs_in_a_text_are_no_values() -> None:
+    text = 'a, [b], {c} \\" ' * 100_000
+    assert decode(json.dumps({"hits": [{"id": "1", "value": text}]}).encode())["hits"][0]["value"] == text
+
+
+def test_ten_thousand_hits_are_read() -> None:
+    hit = {"id": "1", "key": "k", "value": "v", "why": None, "score": 0.5, "source": "user", "live": True, "figures": 0,
+           "project": None, "match_kind": "hybrid", "raw_distance": 0.1, "recheck": ["a"]}  # fmt: skip
+    assert len(decode(json.dumps({"hits": [hit] * 10_000}).encode())["hits"]) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (rb"\ud83d", "\ufffd"), (rb"\ud83d\ude00", "\U0001f600"), (rb"\uD83D\uDE00", "\U0001f600"),
+        (rb"\\ud83d", "\\ud83d"), (rb"\\\ud83d", "\\\ufffd"), (rb"\ude00\ud83d", "\ufffd\ufffd"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd\U0001f600"), (rb"\ud83d\\ude00", "\ufffd\\ude00"),
+        (rb"\ud83d-\ude00", "\ufffd-\ufffd"),
+    ],
+)  # fmt: skip
+def test_half_a_surrogate_pair_becomes_the_replacement_character(written: bytes, read: str) -> None:
+    assert decode(b'{"%b": ["%b"]}' % (written, written)) == {read: [read]}
 
 
 @pytest.mark.parametrize("framing", ["close", "chunked"])
