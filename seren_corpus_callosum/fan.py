@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
-from .connections import Call, store_error
+from .connections import GONE, Call, store_error
 from .errors import StoreError
 from .health import Admission, Health
 from .hits import Failure, StoreReply
-from .stores import Mapped, Store
+from .stores import Mapped, Store, sound
 from .transport import Transport, Trust, decode
 
 log = logging.getLogger(__name__)
@@ -42,17 +42,18 @@ class StoreClient:
         self._owner: int | None = None  # the process that the threads and connections belong to
         self._pool: ThreadPoolExecutor | None = None
         self._transport: Transport | None = None
-        self._closed = False
+        self.closed = False
 
     def submit(self, store: Store, ask: Ask, call: Call) -> "Future[Mapped]":
+        """Begin a call; raises StoreError, and RuntimeError where no thread is to be had."""
         pool, transport = self._ready(store)
         return pool.submit(_ask_store, transport, store, ask, call)
 
     def _ready(self, store: Store) -> tuple[ThreadPoolExecutor, Transport]:
         if self._owner != os.getpid() or self._pool is None or self._transport is None:
             with self._lock:
-                if self._closed:
-                    raise StoreError("unreachable", "it was removed, or the service is stopping")
+                if self.closed:
+                    raise StoreError("unreachable", GONE)
                 if self._owner != os.getpid() or self._pool is None or self._transport is None:
                     try:
                         self._transport = Transport(store, connections=self._threads, trust=self._trust)
@@ -64,7 +65,7 @@ class StoreClient:
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            self.closed = True
             if self._pool is not None and self._owner == os.getpid():
                 self._pool.shutdown(wait=False)
             if self._transport is not None:
@@ -75,8 +76,9 @@ def _ask_store(transport: Transport, store: Store, ask: Ask, call: Call) -> Mapp
     try:
         asked = store.asked_for(ask.wanted)
         body = store.adapter.body(ask.query, asked, store.options, call.left_s())
+        call.asked = True
         # Cut before mapping: sixty thousand hits fit into a reply, and mapping them holds up every other store.
-        return Mapped(*store.adapter.read(decode(transport.search(call, body, ask.via)), asked))
+        return sound(Mapped(*store.adapter.read(decode(transport.search(call, body, ask.via)), asked)))
     except Exception as exc:  # noqa: BLE001 - an adapter may be anybody's: what it raises costs its own store only
         error = store_error(exc, call)
         # The frames of both hold the answer, megabytes perhaps, until the garbage collector comes by.
@@ -159,8 +161,10 @@ class Fan:
                 job.future = job.client.submit(job.store, ask, job.call)
             except StoreError as exc:
                 job.error = exc
-            except RuntimeError:  # the pool was shut down meanwhile
-                job.error = StoreError("unreachable", "it was removed, or the service is stopping")
+            except RuntimeError:  # the pool was shut down meanwhile, or no thread is to be had
+                reason = GONE if job.client.closed else "no thread could be started for it"
+                job.error = StoreError("unreachable", reason)
+                job.call.abort(job.error)  # the pool may have queued it all the same
         return job
 
     def _wait(self, jobs: Sequence[_Job]) -> None:
@@ -189,10 +193,10 @@ class Fan:
             failure, mapped = _failed(store, mapped), Mapped((), ())
         ms = ((job.call.done_at or time.monotonic()) - started) * 1000
         late = failure is not None and failure.kind == "timeout"
-        timed_out = None if late and not job.full else late
+        timed_out = None if late and not (job.full and job.call.asked) else late
         job.client.health.count(ms, failure, timed_out=timed_out, suspend_after=suspend_after)
         asked = store.asked_for(ask.wanted)
-        return StoreReply(store.name, asked, ms, mapped.hits, failure, mapped.warnings, mapped.looks_like)
+        return StoreReply(store.name, asked, ms, failure=failure, **mapped._asdict())
 
     def _try(self, job: _Job, ask: Ask) -> None:
         """One call that nobody waits for: a timer ends it at its deadline, its hits are dropped."""

@@ -41,6 +41,7 @@ class StoreReply:
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
     looks_like: str | None = None  # the type of store that such a reply comes from
+    unreadable: int = 0  # hits left out, because they are none
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from .values import depth_fits, fraction_of, mapping_of, number_of, text_of
 
 ENTRY_POINT_GROUP = "seren_corpus_callosum.adapters"
 WARNINGS_LIMIT = 8  # warnings that one reply may cause
-UNREADABLE = "of its hits could not be read and were left out"
 
 
 class Option(NamedTuple):
@@ -35,6 +34,7 @@ class Mapped(NamedTuple):
     hits: tuple[Hit, ...]
     warnings: tuple[str, ...] = ()
     looks_like: str | None = None  # the type of store that such a reply comes from
+    unreadable: int = 0  # hits left out, because they are none
 
 
 class Adapter:
@@ -71,18 +71,17 @@ class Adapter:
                 raise StoreError("bad_reply", "the store reports an error beside an empty list of hits")
             warnings.append("it reports an error beside its hits")
         hits = [hit for raw in raws if (hit := self._hit_or_none(raw)) is not None]
-        if len(hits) < len(raws):
-            warnings.append(f"{len(raws) - len(hits)} {UNREADABLE}")
+        looks_like = self._speaker(reply)
+        if self.is_not(looks_like):
+            warnings.append(f"its answer looks like that of a {looks_like}: set its type")
+            hits = [hit for hit in hits if hit.content]  # blank ones would stand in the place of memories
         # Serialising recurses from a deeper stack than parsing did: what is nested deeper could be read, not sent.
         deep = [index for index, hit in enumerate(hits) if not depth_fits(hit.metadata)]
         for index in deep:
             hits[index] = replace(hits[index], metadata={})
         if deep:
             warnings.append(f"the metadata of {len(deep)} of its hits is nested too deep and was left out")
-        looks_like = self._speaker(reply)
-        if self.is_not(looks_like):
-            warnings.append(f"its answer looks like that of a {looks_like}: set its type")
-        return Mapped(tuple(hits), tuple(warnings), looks_like)
+        return Mapped(tuple(hits), tuple(warnings), looks_like, len(raws) - len(hits))
 
     def is_not(self, looks_like: str | None) -> bool:
         """Whether a reply that looks like this type is of another protocol; without a signature none is."""
@@ -98,14 +97,30 @@ class Adapter:
             hit = self.hit(raw)
         except Exception:  # noqa: BLE001 - an adapter may be anybody's, and nested data may exhaust the stack
             return None
-        return hit if isinstance(hit, Hit) and _is_sound(hit) else None
+        return hit if isinstance(hit, Hit) and isinstance(hit.metadata, Mapping) else None
+
+
+def sound(mapped: Mapped) -> Mapped:
+    """The same without what is no hit, which a warning counts: an adapter may be anybody's."""
+    hits = tuple(hit for hit in mapped.hits if isinstance(hit, Hit) and _is_sound(hit))
+    unreadable = mapped.unreadable + len(mapped.hits) - len(hits)
+    if not unreadable:
+        return mapped
+    warning = f"{unreadable} of its hits could not be read and were left out"
+    return mapped._replace(hits=hits, warnings=(warning, *mapped.warnings), unreadable=unreadable)
 
 
 def _is_sound(hit: Hit) -> bool:
-    for number in (hit.base_relevance, hit.native_score, hit.raw_distance):
+    for number in (hit.native_score, hit.raw_distance):
         if number is not None and number_of(number) is None:
             return False
-    return type(hit.id) is type(hit.content) is str and isinstance(hit.metadata, Mapping)
+    return (
+        (hit.base_relevance is None or fraction_of(hit.base_relevance) is not None)
+        and type(hit.id) is type(hit.content) is str
+        and isinstance(hit.metadata, Mapping)
+        and isinstance(hit.origin, tuple)
+        and all(type(store) is str for store in hit.origin)
+    )
 
 
 SEARCH_PATH = Option(Text("a path that starts with /", r"/[!-~]*"), "/search", "path of the store's search")

@@ -12,7 +12,7 @@ import pytest
 
 from seren_corpus_callosum.fan import Ask, Fan, StoreClient
 from seren_corpus_callosum.hits import StoreReply
-from seren_corpus_callosum.stores import SerenLoci, Store
+from seren_corpus_callosum.stores import InnerCallosum, SerenLoci, Store
 from tests.support import scripts
 from tests.support.goodstore import GoodStore
 from tests.support.net import free_port, unconnectable
@@ -196,6 +196,50 @@ def test_many_searches_on_a_slow_healthy_store_are_no_timeouts(members: Any, goo
     for one in searchers:
         one.join()
     assert said == [[None]] * 16
+
+
+def test_a_call_that_waits_for_a_thread_all_its_time_says_nothing_about_the_store(
+    members: Any, good_store: GoodStores
+) -> None:
+    slow = good_store("seren_loci", [{"id": "1"}])
+    asked = members(("slow", slow.url, {}), threads=1)
+    slow.hold = threading.Event()
+    with ThreadPoolExecutor(4) as callers:
+        first = callers.submit(search, asked, timeout_s=2.0, suspend_after=1)
+        assert slow.wait_for(lambda store: len(store.searches) == 1)
+        waiting = [callers.submit(search, asked, timeout_s=0.2, suspend_after=1) for _ in range(3)]
+        assert [one.result(10).only.failure.kind for one in waiting] == ["timeout"] * 3
+        slow.hold.set()
+        assert first.result(10).only.failure is None
+    assert search(asked, suspend_after=1).only.failure is None
+
+
+def test_a_call_that_an_adapter_does_not_make_says_nothing_about_the_store(
+    members: Any, good_store: GoodStores
+) -> None:
+    inner = good_store("callosum")
+    asked = members(("inner", inner.url, {"adapter": InnerCallosum(), "timeout_s": 0.09}))
+    for _ in range(3):
+        assert kinds(search(asked, suspend_after=2).replies) == ["timeout"]
+    assert inner.searches == []
+
+
+def test_a_thread_that_cannot_be_started_is_told_and_its_call_is_never_made(
+    members: Any, good_store: GoodStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = good_store("seren_loci", [{"id": "1"}])
+    asked = members(("s", store.url, {}))
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", refuse)
+        failure = search(asked).only.failure
+    assert failure
+    assert (failure.kind, failure.reason) == ("unreachable", "no thread could be started for it")
+    assert search(asked).only.failure is None
+    assert len(store.searches) == 1
 
 
 def test_two_hung_stores_do_not_make_a_third_miss_its_deadline(

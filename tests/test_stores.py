@@ -459,8 +459,15 @@ def test_more_hits_than_asked_for_are_cut() -> None:
 @pytest.mark.parametrize("type", ["seren_loci", "seren_memory", "callosum"])
 @pytest.mark.parametrize("speaker", ["seren_loci", "seren_memory", "callosum"])
 def test_a_reply_of_another_type_of_store_says_which_type_to_set(type: str, speaker: str) -> None:
-    expected = [] if type == speaker else [f"its answer looks like that of a {speaker}: set its type"]
-    assert ask(type, replied(speaker, '{"id":"1"}')).warnings == expected
+    blank = "1 of its hits could not be read and were left out"
+    expected = [] if type == speaker else [blank, f"its answer looks like that of a {speaker}: set its type"]
+    asked = ask(type, replied(speaker, '{"id":"1"}'))
+    assert (asked.warnings, len(asked.hits)) == (expected, type == speaker)
+
+
+def test_what_can_be_read_of_a_reply_of_another_type_is_kept() -> None:
+    asked = ask("seren_memory", replied("callosum", '{"id":"1","content":""}', '{"id":"2","content":"larch"}'))
+    assert [(hit["id"], hit["content"], hit["store_rank"]) for hit in asked.hits] == [("2", "larch", 1)]
 
 
 # Another callosum
@@ -610,6 +617,7 @@ UNSOUND = [
     None, {"id": "1"}, AnyHit(id=5, content="c"), AnyHit(id="1", content=None),
     AnyHit("1", "c", base_relevance="high"), AnyHit("1", "c", native_score=float("nan")),
     AnyHit("1", "c", raw_distance=float("inf")), AnyHit("1", "c", metadata=None), AnyHit("1", "c", metadata=[1]),
+    AnyHit("1", "c", base_relevance=7.0), AnyHit("1", "c", origin=["x"]), AnyHit("1", "c", origin=(["x"],)),
 ]  # fmt: skip
 
 
@@ -623,6 +631,19 @@ def test_a_hit_that_an_adapter_made_wrong_costs_that_hit_alone(made: Any) -> Non
     register_adapter("plain", Unsound())
     asked = ask("plain", {"hits": [{"key": "odd", "text": "b"}, {"key": 3, "text": "c"}]})
     assert [hit["id"] for hit in asked.hits] == ["3"]
+
+
+@pytest.mark.usefixtures("own_types")
+@pytest.mark.parametrize("made", UNSOUND, ids=range(len(UNSOUND)))
+def test_a_hit_that_an_adapters_own_reading_made_wrong_costs_that_hit_alone(made: Any) -> None:
+    class Reading(Plain):
+        def read(self, reply: Any, limit: int | None = None) -> Mapped:
+            return Mapped((made, Hit("3", "c")))
+
+    register_adapter("plain", Reading())
+    asked = ask("plain", {"hits": []})
+    assert [hit["id"] for hit in asked.hits] == ["3"]
+    assert asked.warnings == ["1 of its hits could not be read and were left out"]
 
 
 @pytest.mark.usefixtures("own_types")
