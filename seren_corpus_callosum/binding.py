@@ -36,8 +36,9 @@ class Unbound:
 
 def nearest(key: object, known: Iterable[str]) -> str:
     """A hint at the known key that was probably meant."""
-    close = difflib.get_close_matches(settings.key_text(key), [name for name in known if name], n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else f" (known: {', '.join(sorted(name for name in known if name))})"
+    names = sorted(filter(None, known))
+    close = difflib.get_close_matches(settings.key_text(key), names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f" (known: {', '.join(names) or 'none'})"
 
 
 def bind_all(
@@ -56,17 +57,24 @@ def bind_all(
     bound: list[Store | Unbound] = []
     names = dict(taken or {})
     for index, entry in enumerate(entries):
-        name = shown_name(entry, index, managed=managed)
-        if name in names:
-            bound.append(_unbound(name, names[name], entry, managed, duplicate=True))
+        own = own_name(entry)
+        name = own or f"{'overlay' if managed else 'stores'}[{index}]"
+        if own in names:
+            bound.append(_unbound(name, names[own], entry, managed, duplicate=True))
             continue
         try:
             if not isinstance(entry, Mapping):
-                raise Invalid("", errors={"": [f"expected a mapping, found {settings.described(entry)}"]})
+                raise Invalid(
+                    "",
+                    errors={
+                        "": [f"expected a mapping, found {settings.described(entry, secret=isinstance(entry, str))}"]
+                    },
+                )
             bound.append(bind_one(entry))
         except (Invalid, BadRequest) as exc:
             bound.append(_unbound(name, str(exc), entry, managed))
-        names[name] = "an earlier entry has this name"
+        if own is not None:
+            names[own] = "an earlier entry has this name"
     return bound
 
 
@@ -76,12 +84,12 @@ def _unbound(name: str, reason: str, entry: Json, managed: bool, *, duplicate: b
     return Unbound(name, reason, type_name, url, enabled, managed, duplicate)
 
 
-def shown_name(entry: Json, index: int, *, managed: bool) -> str:
-    """The name that an entry goes by: its own, or its place in the list where that is unusable."""
+def own_name(entry: Json) -> str | None:
+    """The name of an entry; None where it has no usable one, and goes by its place in the list."""
     try:
         return StoreName().check(entry.get("name") if isinstance(entry, Mapping) else None)
     except SettingError:
-        return f"{'overlay' if managed else 'stores'}[{index}]"
+        return None
 
 
 def _about(entry: Json) -> tuple[str, str]:
@@ -99,7 +107,7 @@ def _about(entry: Json) -> tuple[str, str]:
 def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool, strict: bool = False) -> Store:
     """One entry as a usable Store; the faults by field are in Invalid, or in BadRequest where its type is none of ours.
 
-    `strict`: an unknown key is a fault, not a warning, and adapter options stand under `options` only.
+    `strict`: an unknown option is a fault, not a warning.
     """
     errors: dict[str, list[str]] = {}
     warnings: list[str] = []
@@ -111,10 +119,8 @@ def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool
     for key, value in given.items():
         if key in STORE_ROWS:
             _check(STORE_ROWS[key], value, values, errors)
-        elif key in adapter.options and not strict:
+        elif key in adapter.options:
             options.setdefault(key, value)
-        elif strict:
-            errors.setdefault(key, []).append(f"unknown field{nearest(key, STORE_ROWS)}")
         else:
             keys = [*STORE_ROWS, *settings.TOKEN_SPELLINGS, *adapter.options]
             warnings.append(f"{settings.key_text(key)}: unknown key{nearest(key, keys)}")
@@ -148,9 +154,7 @@ def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool
         warnings.append("url: it holds a user and password, which are not used: the token wins")
     if managed and token is not None and token.source == "inline":
         warnings.append("its token stands in the overlay file (mode 0600); a working OS keychain would keep it")
-    knobs = {
-        key: values.get(key, STORE_ROWS[key].default) for key in ("weight", "floor", "enabled", "timeout_s", "proxy")
-    }
+    knobs = {key: values.get(key, row.default) for key, row in STORE_ROWS.items() if row.live}
     return Store(
         name=values["name"],
         type=values["type"],
@@ -159,6 +163,7 @@ def bind(entry: Mapping[Any, Json], environ: Mapping[str, str], *, managed: bool
         options=bound,
         token=token,
         credentials=url.credentials if token is None else None,
+        proxy=values.get("proxy"),
         managed=managed,
         warnings=tuple(warnings),
         **knobs,

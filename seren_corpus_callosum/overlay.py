@@ -63,8 +63,8 @@ class Overlay:
         """The entries as they are now, without the lock; of a damaged file the last good ones or the usable ones."""
         # Taken before the bytes: a change in between is then seen once more, never missed.
         seen = self._state()
-        roster, _raw, transient = self._load()
-        self._seen = None if transient else seen
+        roster, _raw, unread = self._load()
+        self._seen = None if unread else seen
         if roster.damage is None:
             self._good = roster.entries
         return roster
@@ -84,7 +84,9 @@ class Overlay:
             # A link stays: everything happens beside its target, where other links to it meet the same lock.
             target = Path(os.path.realpath(self._path))
             with self._locked_file(target, deadline):
-                roster, raw, _transient = self._load()
+                roster, raw, unread = self._load()
+                if unread:  # what stands in it is not known to be damaged, and may be another process's change
+                    raise NotSaved(f"not saved: {roster.damage}; try again, or move it away")
                 with self._not_saved():
                     entries: list[dict[str, Json]] = json.loads(_encoded(roster.entries))  # a copy: readers have these
                 result = edit(entries)
@@ -104,7 +106,7 @@ class Overlay:
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def _load(self) -> tuple[Roster, bytes | None, bool]:
-        """The roster, the file's bytes (None: none to be had), and whether reading may succeed on another try."""
+        """The roster, the file's bytes (None: none to be had), and whether they are there but could not be read."""
         try:
             # Opening a FIFO or a device would wait for ever.
             if not stat.S_ISREG(self._path.stat().st_mode):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import settings, tokens
-from .binding import STORE_ROWS, Unbound, bind, bind_all, shown_name
+from .binding import STORE_ROWS, Unbound, bind, bind_all, own_name
 from .errors import BadRequest, Duplicate, Invalid, NotFound, SettingError
 from .hits import Json
 from .stores import Store
@@ -117,7 +117,8 @@ def unknown(name: str) -> NotFound:
 
 
 def _named(entries: Entries, name: str) -> Entries:
-    return [entry for index, entry in enumerate(entries) if shown_name(entry, index, managed=True) == name]
+    named = [entry for entry in entries if own_name(entry) == name]
+    return named or [e for index, e in enumerate(entries) if own_name(e) is None and name == f"overlay[{index}]"]
 
 
 def checked_changes(changes: Mapping[str, Json]) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from . import settings
-from .binding import bind, nearest
+from .binding import Unbound, bind, nearest
 from .config import Config, load
 from .errors import BadRequest, Duplicate, Invalid, NotFound, SettingError, Unavailable
 from .fan import Ask, Fan, StoreClient
@@ -31,9 +31,8 @@ from .roster import (
     remove,
     unknown,
 )
-from .settings import Federation
 from .snapshot import Row, Snapshot, looped, packet
-from .stores import UNREADABLE, Store
+from .stores import Store
 from .transport import Trust
 
 log = logging.getLogger(__name__)
@@ -131,6 +130,10 @@ class Callosum:
 
     # The roster
 
+    def snapshot(self) -> Snapshot:
+        """Settings and stores as they are now, in one piece."""
+        return self._current()
+
     def roster(self) -> tuple[Row, ...]:
         """Every entry in configured order, usable or not."""
         return self._current().rows()
@@ -138,10 +141,6 @@ class Callosum:
     def row(self, name: str) -> Row:
         """One line of the roster; of two with one name the one that is in use. Raises NotFound."""
         return self._current().row(canonical(name))
-
-    @property
-    def federation(self) -> Federation:
-        return self._current().federation
 
     @property
     def damage(self) -> str | None:
@@ -161,10 +160,14 @@ class Callosum:
         """Ask every enabled store one live query, suspended ones too; unusable entries count as failed."""
         snapshot = self._current()
         members = [(store, snapshot.clients[store.name]) for store in snapshot.stores if store.enabled]
-        checks = {check.name: check for check in self._checked(members)}
-        for entry in snapshot.unbound:
-            checks[entry.name] = Check(entry.name, False, 0.0, 0, None, f"unbound: {entry.reason}")
-        return tuple(checks[entry.name] for entry in snapshot.entries if entry.name in checks)
+        answered = {check.name: check for check in self._checked(members)}
+        checks = []
+        for entry in snapshot.entries:
+            if isinstance(entry, Store) and entry.enabled:
+                checks.append(answered[entry.name])
+            elif isinstance(entry, Unbound) and entry.is_missed:
+                checks.append(Check(entry.name, False, 0.0, 0, None, f"unbound: {entry.reason}"))
+        return tuple(checks)
 
     def _checked(self, members: Sequence[tuple[Store, StoreClient]]) -> list[Check]:
         timeout_s = self._snapshot.federation.per_store_timeout_s
@@ -218,9 +221,13 @@ class Callosum:
     def _candidate(self, entry: Mapping[str, Json], pointers: bool) -> Store:
         known = (*ADDED_FIELDS, *POINTERS) if pointers else ADDED_FIELDS
         errors = {str(key): [f"unknown field{nearest(key, known)}"] for key in entry if key not in known}
+        try:
+            store = bind({key: entry[key] for key in known if key in entry}, self._environ, managed=True, strict=True)
+        except (Invalid, BadRequest) as exc:
+            raise type(exc)(exc.detail, errors=errors | exc.errors) from None
         if errors:
             raise Invalid("the store has fields that are not taken here", errors=errors)
-        return bind(entry, self._environ, managed=True, strict=True)
+        return store
 
     def _refuse_base(self, name: str, verb: str, *, hidden_too: bool = False) -> None:
         """Raise what a change of this name is answered with before the overlay is locked: NotFound, BadRequest."""
@@ -312,6 +319,6 @@ def _check(store: Store, reply: StoreReply) -> Check:
         reason = f"{reply.failure.kind}: {reply.failure.reason}"
     elif store.adapter.is_not(reply.looks_like):
         reason = f"it answers like a {reply.looks_like}, not like a {store.type}; set its type"
-    elif not reply.hits and any(warning.endswith(UNREADABLE) for warning in reply.warnings):
+    elif not reply.hits and reply.unreadable:
         reason = "bad_reply: none of its hits could be read; is this the right type of store?"
     return Check(store.name, reason is None, reply.ms, len(reply.hits), reply.looks_like, reason)

@@ -378,16 +378,20 @@ def test_every_damaged_file_is_kept_under_a_name_of_its_own(path):
     assert [aside.read_bytes() for aside in kept] == [b"first", b"second", b"third"]
 
 
-def test_a_damaged_file_that_cannot_be_read_is_kept_aside_too(path, monkeypatch):
-    path.write_bytes(b"unreadable")
-    path.chmod(0o644)
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EMFILE])
+def test_no_change_is_built_on_a_file_that_could_not_be_read(path, monkeypatch, code):
+    mine = Overlay(path)
+    add(mine, "a")
+    mine.read()
+    add(Overlay(path), "of another process")
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", lambda self: (_ for _ in ()).throw(PermissionError(errno.EACCES, "x")))
-        add(Overlay(path), "a")
-    (aside,) = path.parent.glob(NAME + ".bad-*")
-    assert aside.read_bytes() == b"unreadable"
-    assert mode(aside) == 0o600
-    assert names_in(path) == ["a"]
+        patch.setattr(Path, "read_bytes", lambda self: (_ for _ in ()).throw(OSError(code, "x")))
+        with pytest.raises(NotSaved, match=r"not saved: runtime-stores.json cannot be read: .*; try again, or move it"):
+            add(mine, "b")
+    assert names_in(path) == ["a", "of another process"]
+    add(mine, "b")
+    assert names_in(path) == ["a", "of another process", "b"]
+    assert files_in(path.parent) == [NAME, NAME + ".lock"]
 
 
 def test_a_damaged_file_stays_in_its_place_if_the_new_one_cannot_be_written(path, monkeypatch):

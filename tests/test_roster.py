@@ -175,9 +175,25 @@ REFUSED: list[tuple[Any, int, str | None]] = [
     (b'{"name": "new", "type": "seren_loci", "url": "http://127.0.0.1:9", "weight": 1e999}', 422, "weight"),
     (b'{"name": "new", "type": "seren_loci", "url": "http://127.0.0.1:9", "floor": -1e999}', 422, "floor"),
     (b'{"name": "\xff"}', 400, None),
-    (b'{"weight": ' + b"9" * 5000 + b"}", 400, None),
+    (b'{"weight": ' + b"9" * 5000 + b"}", 422, "weight"),
     (b"[" * 100_000, 400, None),
 ]
+
+
+def test_all_that_is_wrong_with_an_entry_is_told_at_once(local: Start) -> None:
+    entry = body_of(foo=1, weight="2", type="chroma", token_env="HOME", options={"a": 1})
+    told = problem(local(BASE).request("POST", "/stores", json=entry), 400)
+    assert list(told["errors"]) == ["foo", "token_env", "type", "weight"]
+
+
+def test_a_name_that_looks_like_a_place_is_a_name(local: Start, tmp_path: Path) -> None:
+    service = local(BASE)
+    nameless = {"type": "seren_loci", "url": NOWHERE}
+    (tmp_path / "runtime-stores.json").write_text(json.dumps([nameless, {**nameless, "name": "overlay[0]"}]))
+    told = [row for row in service.request("GET", "/stores").json()["stores"] if row["name"] == "overlay[0]"]
+    assert [row["status"] for row in told] == ["skipped: name: missing: unique name of the store", "active"]
+    assert service.request("DELETE", "/stores/overlay%5B0%5D").status_code == 200
+    assert json.loads((tmp_path / "runtime-stores.json").read_text()) == [nameless]
 
 
 @pytest.mark.parametrize("query", ["", "?check=only", "?check=true"])
