@@ -30,6 +30,7 @@ from .errors import BadRequest, Problem
 from .hits import Json
 from .service import Callosum
 from .shorten import LIMIT_BYTES, named, shortened, without_long_lists
+from .values import depth_fits
 
 log = logging.getLogger(__name__)
 
@@ -203,15 +204,18 @@ def _message(body: bytes) -> dict[str, Json] | Answer:
         return _broken(types.PARSE_ERROR, exc.detail)
     if isinstance(message, list):
         return _broken(types.INVALID_REQUEST, "batches are not served: send each message in a request of its own")
+    sender = message.get("id") if isinstance(message, dict) and type(message.get("id")) in (str, int) else None
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        return _broken(types.INVALID_REQUEST, 'expected a JSON-RPC message: an object with "jsonrpc": "2.0"')
+        return _broken(types.INVALID_REQUEST, 'expected a JSON-RPC message: an object with "jsonrpc": "2.0"', sender)
+    if not depth_fits(message):  # the SDK would drop it in silence
+        return _broken(types.INVALID_REQUEST, "the message is nested too deep", sender)
     if "method" not in message and ("result" in message or "error" in message):
         return Answer(202, {}, b"")
     if message.get("params", {}) is None:
         del message["params"]
     for key, kinds, expected in _MEMBERS:
         if type(message.get(key, kinds[0]())) not in kinds or (key == "method" and key not in message):
-            return _broken(types.INVALID_REQUEST, f"{key}: expected {expected}")
+            return _broken(types.INVALID_REQUEST, f"{key}: expected {expected}", sender)
     if message["method"] == "initialize":
         sent = {key: value for key, value in message.get("params", {}).items() if value is not None}
         message["params"] = _INITIALIZE_PARAMS | sent
@@ -227,8 +231,8 @@ _MEMBERS: tuple[tuple[str, tuple[type, ...], str], ...] = (
 )
 
 
-def _broken(code: int, message: str) -> Answer:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+def _broken(code: int, message: str, sender: Json = None) -> Answer:
+    error = {"jsonrpc": "2.0", "id": sender, "error": {"code": code, "message": message}}
     return Answer(400, {"content-type": "application/json"}, wire.encode(error))
 
 

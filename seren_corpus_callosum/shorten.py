@@ -65,7 +65,7 @@ def without_long_lists(body: Body, limit_bytes: int = LIST_LIMIT_BYTES) -> dict[
         rows: list[Json] = []
         room = limit_bytes
         for row in body[key]:
-            kept = {**row, "reason": row["reason"][:REASON_LIMIT]} if "reason" in row else row
+            kept = {**row, "reason": row["reason"][:REASON_LIMIT]} if isinstance(row, dict) and "reason" in row else row
             room -= _size(kept) + 1
             if room < 0:
                 break

@@ -242,8 +242,18 @@ def test_broken_messages_are_400_with_a_json_rpc_error(one: Tool, body: bytes, c
     response = one.post(body)
     assert (response.status_code, response.mimetype) == (400, "application/json")
     answer = strict_json(response.data)
-    assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", None, code)
+    sender = 1 if body.startswith(b"{") and b'"id": 1,' in body.replace(b"}", b",") else None
+    assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", sender, code)
     assert answer["error"]["message"]
+
+
+@pytest.mark.parametrize("levels", [99, 150, 250, 600, 900])
+def test_a_message_that_is_nested_too_deep_is_answered(one: Tool, levels: int) -> None:
+    deep = b"[" * levels + b"]" * levels
+    call = b'{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"search","arguments":{"query":"x","z":%b}}}'
+    answer = strict_json(one.post(call % deep).data)
+    assert answer["id"] == 8
+    assert answer["error"]["message"] == "the message is nested too deep"
 
 
 @pytest.mark.parametrize("identity", [0, -1, 10**30, "", "abc", "é"])

@@ -204,10 +204,12 @@ def test_only_messages_go_to_standard_output(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_no_message_is_answered_as_over_http(tmp_path: Path) -> None:
+    deep = '{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": %s}' % ('{"a":' * 300 + "1" + "}" * 300)
     broken = ["{broken", "[]", [LIST], {"jsonrpc": "2.0", "id": 2}, {"jsonrpc": "2.0", "id": None, "method": "ping"}]
-    ran = run_command(tmp_path, "mcp", stdin=spoken(INITIALIZE, *broken, LIST))
+    ran = run_command(tmp_path, "mcp", stdin=spoken(INITIALIZE, *broken, deep, LIST))
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert [one["error"]["code"] for one in answers if one["id"] is None] == [-32700, -32600, -32600, -32600, -32600]
+    assert [one["error"]["code"] for one in answers if one["id"] is None] == [-32700, -32600, -32600, -32600]
+    assert [one["id"] for one in answers if "error" in one and one["id"]] == [2, 9]
     assert {one["id"] for one in answers if "result" in one} == {1, 2}
 
 

@@ -116,6 +116,12 @@ def test_hits_for_which_there_is_no_room_are_the_last_ones_and_are_counted() -> 
     assert size_bytes(short, text) < LIMIT_BYTES
 
 
+def test_a_store_may_have_any_name_beside_a_long_reply() -> None:
+    short, text = shortened(body(hit("x" * 100_000), stores_searched=["reason", "reasons"]))
+    assert short["stores_searched"] == ["reason", "reasons"]
+    assert size_bytes(short, text) < 60_000
+
+
 def test_metadata_that_is_too_large_loses_its_largest_entries_and_says_how_many() -> None:
     short, text = shortened(body(hit("kept", metadata={"big": "x" * 100_000, "small": 1, "other": ["y" * 50_000]})))
     (one,) = short["hits"]
