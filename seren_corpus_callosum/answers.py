@@ -1,17 +1,19 @@
 """One request and one answer as Flask has them: headers, body, request id; JSON out, and the one shape of errors."""
 
 import re
+import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from flask import Flask, Request, Response, request
 
-from . import guard, wire
-from .errors import Problem
+from . import guard, settings, wire
+from .errors import Problem, Unavailable
 from .hits import Json
 
 BODY_LIMIT_BYTES = 1024 * 1024
+CAME_AT = "seren_corpus_callosum.came_at"  # in the WSGI environment: monotonic seconds, set by our own server
 
 
 class App(Flask):
@@ -44,6 +46,16 @@ def sent_headers() -> dict[str, str]:
 def request_id(sent: str) -> str:
     """The caller's own id for the request, or a new one."""
     return sent if re.fullmatch(r"[!-~]{1,64}", sent) else uuid.uuid4().hex
+
+
+def left_s(limit_s: float) -> float:
+    """What is left of a caller's deadline after the wait for a thread, if our own server told; Unavailable: nothing."""
+    now = time.monotonic()
+    came_at: float = request.environ.get(CAME_AT, now)
+    left = limit_s - (now - came_at)
+    if left <= 0:
+        raise Unavailable("its time ran out before a thread was free; ask again in a moment")
+    return max(settings.SECONDS.low, left)
 
 
 def json_body() -> Json:

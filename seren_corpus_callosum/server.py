@@ -1,4 +1,4 @@
-"""waitress with two lanes: what may wait on a store queues apart from what never does, so /health is always answered.
+"""waitress with lanes: what may wait on a store queues apart from what never does, so /health is always answered.
 
 Only the standalone server has lanes; inside a host's server the host's threads are all there is.
 """
@@ -32,7 +32,7 @@ CHANNEL_TIMEOUT_S = 120  # of an idle connection
 GRACE_S = 2.0  # that searches in flight may take at shutdown
 FLUSH_S = 0.5  # that their answers may take to leave
 
-_lane = threading.local()  # .full: this request came when the queue of the slow lane was full
+_lane = threading.local()  # .came_at: when the request came in; .full: the queue of the slow lane was full then
 
 
 class Lanes(ThreadedTaskDispatcher):
@@ -58,9 +58,9 @@ class Lanes(ThreadedTaskDispatcher):
         elif requested.path.startswith("/stores"):
             self.changes.add_task(channel)
         elif len(self.slow.queue) < self.slow_room:
-            self.slow.add_task(channel)
+            self.slow.add_task(_Queued(channel))
         else:
-            self.quick.add_task(_Refused(channel))
+            self.quick.add_task(_Queued(channel, is_refused=True))
 
     def set_thread_count(self, count: int) -> None:
         """waitress's own setting has no say here."""
@@ -78,32 +78,36 @@ def _lane_of(threads: int) -> ThreadedTaskDispatcher:
     return lane
 
 
-class _Refused(Task):
-    """A request that found the slow lane full: answered in the quick one, without a search."""
+class _Queued(Task):
+    """A request that knows how long it waited for a thread, or that it is to be refused without a search."""
 
-    def __init__(self, channel: Any) -> None:
+    def __init__(self, channel: Any, *, is_refused: bool = False) -> None:
         super().__init__(channel, channel.requests[0])
+        self._is_refused = is_refused
+        self._came_at = time.monotonic()
 
     def service(self) -> None:
-        _lane.full = True
+        _lane.full, _lane.came_at = self._is_refused, self._came_at
         try:
             self.channel.service()
         finally:
-            _lane.full = False
+            _lane.full, _lane.came_at = False, None
 
     def cancel(self) -> None:
         self.channel.cancel()
 
 
-def refusing_when_full(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
-    """The application, but 503 for a request that the slow lane had no room for."""
+def refusing_when_full(app: Callable[..., Iterable[bytes]], limit_s: float) -> Callable[..., Iterable[bytes]]:
+    """The application, but 503 for a request that the slow lane had no room for, or no thread within `limit_s`."""
     problem = Unavailable("too many searches are waiting already; ask again in a moment")
     body = wire.encode(wire.problem_body(problem))
     headers = [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))]
     headers += list(problem.headers.items())
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if getattr(_lane, "full", False):
+        came_at = getattr(_lane, "came_at", None) or time.monotonic()
+        environ[answers.CAME_AT] = came_at
+        if getattr(_lane, "full", False) or time.monotonic() - came_at > limit_s:
             request_id = answers.request_id(environ.get("HTTP_X_REQUEST_ID", ""))
             start_response("503 Service Unavailable", [*headers, ("X-Request-Id", request_id)])
             log.info("%s refused with 503: too many are waiting %s", environ["REQUEST_METHOD"], request_id)
@@ -197,7 +201,7 @@ class Server:
         self._running = False
         try:
             self._server = waitress.server.create_server(
-                refusing_when_full(create_app(callosum)),
+                refusing_when_full(create_app(callosum), callosum.config.federation.per_store_timeout_s),
                 map=self._map,
                 _dispatcher=self._lanes,
                 listen=f"[{settings.host}]:{settings.port}"
@@ -255,12 +259,16 @@ class Server:
         waitress.wasyncore.close_all(self._map)
 
 
-def serve_until_signalled(server: Server) -> NoReturn:
-    """Serve until SIGTERM or Ctrl+C, then finish and leave the process; a second signal leaves at once."""
+def serve_until_signalled(server: Server, *, last: Callable[[], object] = lambda: None) -> NoReturn:
+    """Serve until SIGTERM or Ctrl+C, then finish, call `last` and leave the process; a second signal leaves at once."""
 
     def leave() -> None:
         server.finish()
-        logging.shutdown()
+        last()
+        # Where nobody reads the log, a thread that writes to it holds its lock for ever.
+        flushing = threading.Thread(target=logging.shutdown, daemon=True)
+        flushing.start()
+        flushing.join(FLUSH_S)
         # Interpreter exit joins worker threads, and one that is in the resolver cannot be interrupted.
         os._exit(0)
 
@@ -268,8 +276,8 @@ def serve_until_signalled(server: Server) -> NoReturn:
         # The second may come while this runs for the first: only what is taken in one step tells them apart.
         if not first.acquire(blocking=False):
             os._exit(0)
-        log.info("signal %d: shutting down", number)
         ending.start()
+        log.info("signal %d: shutting down", number)
 
     first = threading.Lock()
     ending = threading.Thread(target=leave, name="ending", daemon=True)

@@ -4,6 +4,7 @@ import http.client
 import json
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -76,6 +77,27 @@ def test_an_idle_service_ends_at_once(service: Services, number: int) -> None:
     assert one.wait() == 0
     assert time.monotonic() - started < 1.0
     assert port_is_free(one.port)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_log_that_nobody_reads_does_not_hold_the_end_up(tmp_path: Path, number: int) -> None:
+    port = free_port()
+    environment = service_environment(tmp_path, {"SEREN_SCC_HOST": "127.0.0.1", "SEREN_SCC_PORT": str(port)})
+    command = [sys.executable, "-m", PACKAGE]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        assert any(b"listening on" in line for line in process.stderr)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+        with pytest.raises(TimeoutError):
+            for _ in range(20_000):  # until the pipe is full
+                connection.request("GET", "/health", headers={"X-Request-Id": "x" * 64})
+                connection.getresponse().read()
+        connection.close()
+        started = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(10) == 0
+        assert time.monotonic() - started < 4.0
+    assert port_is_free(port)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -202,6 +202,32 @@ def test_one_hung_store_of_nine_costs_three_searches_and_then_next_to_nothing(
         assert len(hung.requests) == 3
 
 
+def test_the_wait_for_a_request_thread_counts_and_one_too_long_is_refused(
+    service: Services, raw_store: RawStores
+) -> None:
+    hung = raw_store(scripts.hang_after_request)
+    one = service(config({"hung": hung.url}, timeout_s=1.0, server="{threads: 1}"))
+    said: list[tuple[int, float]] = []
+
+    def ask(client: Client) -> None:
+        started = time.monotonic()
+        status, _, headers = client.search()
+        said.append((status, time.monotonic() - started))
+        assert status == 200 or headers["Retry-After"]
+
+    assert at_once(5, one.port, ask) == []
+    assert {status for status, _ in said} == {200, 503}
+    assert max(took_s for _, took_s in said) < 2.5, "the deadline twice, and no more"
+    first = threading.Thread(target=at_once, args=(1, one.port, ask))
+    first.start()
+    assert hung.wait_for(lambda store: store.open_connections == 1)
+    started = time.monotonic()
+    answer = one.request("POST", "/search", json={"query": "x", "timeout_s": 0.3})
+    assert "its time ran out before a thread was free" in problem(answer, 503)["detail"]
+    assert time.monotonic() - started < 1.5
+    first.join()
+
+
 def test_stores_that_hang_never_suppress_a_healthy_one(
     service: Services, raw_store: RawStores, good_store: GoodStores
 ) -> None:
