@@ -8,7 +8,7 @@ import socket
 import ssl
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,7 +73,8 @@ class _Reading:
         value = document.get(name)
         if value is None or isinstance(value, Mapping):
             return value or {}
-        fault = f"{self.place(document, name)}: {name}: expected a mapping, found {settings.described(value)}"
+        found = settings.described(value, secret=isinstance(value, str))  # `bearer_token:secret`, a space forgotten
+        fault = f"{self.place(document, name)}: {name}: expected a mapping, found {found}"
         if fault not in self.faults:
             self.faults.append(fault)
         return {}
@@ -99,6 +100,13 @@ class _Reading:
                 self._take(row, row.kind.parse, text if row.secret else text.strip(), row.variable, values)
                 self.sources[full] = row.variable
         return table(**values)
+
+    def path(self, label: str, text: str) -> Path:
+        try:
+            return _expanded(text)
+        except ConfigError as exc:
+            self.faults += [f"{label}: {fault}" for fault in exc.faults]
+            return Path(text)
 
     def variable(self, name: str, kind: Kind, default: Any) -> Any:
         """One of the variables that the file has no key for."""
@@ -162,7 +170,11 @@ def _resolved(
     tls = _usable_tls(tls, document, home, reading)
     token = _server_token(server, document, reading)
     stores = _stores(reading.section(document, "federation"), reading)
-    overlay = _expanded(environ.get(settings.PREFIX + "RUNTIME_STORES", "").strip() or OVERLAY_FILE)
+    runtime_stores = settings.PREFIX + "RUNTIME_STORES"
+    overlay = home / reading.path(runtime_stores, environ.get(runtime_stores, "").strip() or OVERLAY_FILE)
+    if path is not None and os.path.realpath(overlay) == os.path.realpath(path):
+        # The first store that is added would take the place of the whole hand-written file.
+        reading.faults.append(f"{runtime_stores}: expected a file of its own, found the config file")
     log_level = reading.variable("LOG_LEVEL", LOG_LEVEL, "info")
     log_query = reading.variable("LOG_QUERY", Flag(), False)
     if reading.faults:
@@ -175,7 +187,7 @@ def _resolved(
         warnings=tuple(reading.warnings),
         token=token,
         path=path,
-        overlay=home / overlay,
+        overlay=overlay,
         instance_id=server.instance_id or _instance_id(server, path),
         log_level=log_level,
         log_query=log_query,
@@ -224,15 +236,15 @@ def _usable_tls(tls: Tls, document: Mapping[Any, Any], home: Path, reading: _Rea
         place = reading.source(document, "tls", "trust_system_store")
         reading.faults.append(f"{place}: tls.trust_system_store: needs pip install 'seren-corpus-callosum[corp]'")
     if tls.ca_bundle is None or tls.ca_bundle == "":
-        return Tls(trust_system_store=tls.trust_system_store)
-    bundle = home / _expanded(tls.ca_bundle)
+        return replace(tls, ca_bundle=None)
+    place = reading.source(document, "tls", "ca_bundle")
+    bundle = home / reading.path(f"{place}: tls.ca_bundle", tls.ca_bundle)
     try:
         ssl.create_default_context(cafile=str(bundle))
     except OSError:
-        place = reading.source(document, "tls", "ca_bundle")
         expected = "expected a readable PEM file with certificates"
         reading.faults.append(f"{place}: tls.ca_bundle: {expected}, found none at {str(bundle)!r}")
-    return Tls(trust_system_store=tls.trust_system_store, ca_bundle=str(bundle))
+    return replace(tls, ca_bundle=str(bundle))
 
 
 def _server_token(server: Server, document: Mapping[Any, Any], reading: _Reading) -> Token | None:
@@ -250,7 +262,7 @@ def _stores(federation: Mapping[Any, Any], reading: _Reading) -> list[Store | Un
     if entries is None:
         return []
     if not isinstance(entries, list):
-        found = settings.described(entries)
+        found = settings.described(entries, secret=isinstance(entries, str))
         place = reading.place(federation, "stores")
         reading.faults.append(f"{place}: federation.stores: expected a list, found {found}")
         return []

@@ -96,7 +96,7 @@ def has_right_bearer(ask: Ask, rules: Rules) -> bool:
 
 
 def client_address(ask: Ask, rules: Rules) -> str:
-    """Return the client's IP address for the log, or "unknown"; what is no address is never passed on.
+    """Return the client's IP address, or "unknown"; what is no address is never passed on.
 
     It is the peer's; behind `trusted_proxy` it is the last entry of X-Forwarded-For, the one that proxy appended, and
     "unknown" if the proxy sends none. A peer on a unix socket is "unknown".
@@ -119,6 +119,12 @@ def client_scheme(ask: Ask, rules: Rules) -> Literal["http", "https"]:
         told = _last_entry(ask.headers.get("x-forwarded-proto", "")).lower()
         scheme = told if told in DEFAULT_PORTS else scheme
     return "https" if scheme == "https" else "http"
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address to listen on is reached from this machine only."""
+    address = _address(host.strip("[]"))
+    return host == "localhost" if address is None else address.is_loopback
 
 
 def is_loopback_client(ask: Ask, rules: Rules) -> bool:
@@ -203,6 +209,8 @@ def _open_change_problem(ask: Ask, rules: Rules) -> Problem | None:
 def _media_problem(ask: Ask) -> Problem | None:
     if not ask.has_body or ask.method not in ("POST", "PATCH", "DELETE"):
         return None
+    if ask.headers.get("content-encoding", "").strip(" \t").lower() not in ("", "identity"):
+        return BadMediaType("send the body as it is, without Content-Encoding")
     media_type = ask.headers.get("content-type", "").partition(";")[0].strip(" \t").lower()
     return None if media_type == "application/json" else BadMediaType("send the body as Content-Type: application/json")
 

@@ -141,10 +141,12 @@ class Words(Kind):
     def check(self, value: Json) -> tuple[str, ...]:
         if not isinstance(value, (list, tuple)):
             raise SettingError(self.expected)
-        try:
-            return tuple(self.each.check(item) for item in value)
-        except SettingError:
-            raise SettingError(self.expected) from None
+        for place, item in enumerate(value, 1):
+            try:
+                self.each.check(item)
+            except SettingError:
+                raise SettingError(f"{self.expected} (entry {place} is not)") from None
+        return tuple(value)
 
     def parse(self, text: str) -> tuple[str, ...]:
         return self.check([word.strip() for word in text.split(",") if word.strip()])

@@ -50,7 +50,7 @@ CALLOSUM_HOP = re.compile(r"1\.1 callosum-[A-Za-z0-9._-]{1,64}")  # an entry of 
 class Server:
     host: str = setting(LISTEN, "0.0.0.0", help="address to listen on")  # noqa: S104
     port: int = setting(Whole(1, 65535), 7423, help="port to listen on")
-    threads: int = setting(Whole(1, 256), 16, help="request threads")
+    threads: int = setting(Whole(1, 256), 16, help="request threads; also the calls to one store at once")
     connection_limit: int = setting(Whole(10, 10000), 200, help="open connections at most")
     request_timeout_s: float = setting(Number(0.1, 3600), 30.0, help="a request not fully received by then is dropped")
     bearer_token: str = setting(Secret(), "", help="the token that callers must send, as it is")
@@ -71,12 +71,12 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Federation:
-    k: int = setting(Whole(1, 10000), 60, help="score = weight / (k + rank)", live=True)
-    n_results: int = setting(N_RESULTS, 10, help="hits of an answer, unless the caller says", live=True)
-    fetch_multiplier: int = setting(Whole(1, 10), 2, help="each store is asked for n_results * this", live=True)
-    per_store_timeout_s: float = setting(SECONDS, 5.0, help="total deadline of one store's answer", live=True)
+    k: int = setting(Whole(1, 10000), 60, help="score = weight / (k + rank)")
+    n_results: int = setting(N_RESULTS, 10, help="hits of an answer, unless the caller says")
+    fetch_multiplier: int = setting(Whole(1, 10), 2, help="each store is asked for n_results * this")
+    per_store_timeout_s: float = setting(SECONDS, 5.0, help="total deadline of one store's answer")
     suspend_after: int = setting(
-        Whole(0, 100), 3, help="timeouts in a row until a store is left out for a while; 0 = never", live=True
+        Whole(0, 100), 3, help="timeouts in a row until a store is left out for a while; 0 = never"
     )
 
 
@@ -186,8 +186,9 @@ def described(value: Json, *, secret: bool = False) -> str:
 
 
 def key_text(key: object) -> str:
-    """A key of a file as it can be shown, whatever it holds."""
-    return clipped(key if isinstance(key, str) and key.isprintable() else repr(key))
+    """A key of a file as it can be shown, whatever it holds; of `token:secret`, a space forgotten, the key alone."""
+    shown = re.split(r"(?<=.)[:=]", key)[0] if isinstance(key, str) else key
+    return clipped(shown if isinstance(shown, str) and shown.isprintable() else repr(shown))
 
 
 def clipped(text: str, characters: int = 60) -> str:

@@ -15,6 +15,7 @@ METADATA = frozenset(
 )
 # IPv6 ranges whose last 32 bits are an IPv4 address: compatible, translated (SIIT), NAT64 and its local prefix.
 CARRIERS = tuple(ipaddress.IPv6Network(text) for text in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"))
+LOCAL_NAT64 = CARRIERS[-1]  # where a /48 is the prefix, RFC 6052 puts the address around the ninth byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def parse(text: str) -> StoreUrl:
         parts = urlsplit(text)
         port = parts.port
         host = parts.hostname
-        host_ascii = (host or "").encode("idna") if ":" not in (host or "") else b"ip6"
+        host_ascii = _ascii(host or "")
     except (ValueError, UnicodeError):
         raise SettingError("a URL with a valid host and port, such as http://127.0.0.1:7422") from None
     if parts.scheme not in ("http", "https"):
@@ -61,6 +62,15 @@ def parse(text: str) -> StoreUrl:
     return StoreUrl(urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")), host, credentials)
 
 
+def _ascii(host: str) -> bytes:
+    """The host as it is looked up; UnicodeError for one that urllib3 will not call."""
+    if host.isascii():
+        return b"ip6" if ":" in host else host.encode("idna")
+    import idna  # what urllib3 uses, and no start needs
+
+    return idna.encode(host.lower(), strict=True, std3_rules=True)
+
+
 def literal_address(host: str) -> str | None:
     """The IP address that a host spells, decimal, octal and hexadecimal spellings included; None for a name."""
     try:
@@ -82,9 +92,11 @@ def is_forbidden(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo or (None, None))[1]
-        if inner is None and any(ip in carrier for carrier in CARRIERS):
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None and is_forbidden(str(inner)):
+        inner = [ip.ipv4_mapped, ip.sixtofour, (ip.teredo or (None, None))[1]]
+        if any(ip in carrier for carrier in CARRIERS):
+            inner.append(ipaddress.IPv4Address(ip.packed[12:]))
+        if ip in LOCAL_NAT64:
+            inner.append(ipaddress.IPv4Address(ip.packed[6:8] + ip.packed[9:11]))
+        if any(is_forbidden(str(one)) for one in inner if one is not None):
             return True
     return ip.is_link_local or ip in METADATA

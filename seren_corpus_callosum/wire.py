@@ -251,10 +251,17 @@ def _refuse_constant(name: str) -> None:
     raise _NotJsonError(name)
 
 
+def _whole(digits: str) -> float:
+    try:
+        return int(digits)
+    except ValueError:  # more digits than Python reads: JSON all the same, and too much for any field
+        return math.inf
+
+
 def decode(data: bytes) -> Json:
     """A request's body; BadRequest for what is not strict JSON in UTF-8."""
     try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_int=_whole)
     except _NotJsonError as exc:
         raise BadRequest(f"the body is not JSON: {exc} is no JSON number") from None
     except json.JSONDecodeError as exc:

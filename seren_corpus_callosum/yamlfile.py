@@ -26,11 +26,11 @@ class Section(dict[Any, Any]):
     lines: dict[Any, int]
 
 
-class _DuplicateKeyError(yaml.MarkedYAMLError):
-    pass
-
-
 class _Loader(yaml.SafeLoader):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.duplicates: list[tuple[int, str]] = []  # lines and what is wrong there
+
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node: yaml.ScalarNode = super().compose_scalar_node(anchor)
         # A token that begins with & or ! would be an anchor or a tag of nothing, and the service would be open.
@@ -57,9 +57,9 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, Hashable):
                 raise yaml.MarkedYAMLError(problem="a key is not text", problem_mark=key_node.start_mark)
             if key in section.lines:
-                line = section.lines[key]
-                problem = f"the key {key_text(key)} stands twice, first in line {line}; keep one"
-                raise _DuplicateKeyError(problem=problem, problem_mark=key_node.start_mark)
+                problem = f"the key {key_text(key)} stands twice, first in line {section.lines[key]}; keep one"
+                self.duplicates.append((key_node.start_mark.line + 1, problem))
+                continue
             section.lines[key] = key_node.start_mark.line + 1
         section.update(self.construct_mapping(node, deep=True))
 
@@ -96,9 +96,8 @@ def read(data: bytes, name: str) -> Mapping[Any, Any]:
     """The top-level mapping of a YAML text; ConfigError names the file `name`, the line and what is wrong."""
     text = _decoded(data, name)
     try:
-        value = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except _DuplicateKeyError as exc:
-        raise ConfigError([f"{_place(name, exc)}: {exc.problem}"]) from None
+        loader = _Loader(text)
+        value = loader.get_single_data()
     except yaml.MarkedYAMLError as exc:
         raise ConfigError([f"{_place(name, exc)}: not valid YAML: {_problem(exc)}"]) from None
     except yaml.reader.ReaderError as exc:
@@ -106,6 +105,8 @@ def read(data: bytes, name: str) -> Mapping[Any, Any]:
         raise ConfigError([f"{name}:{line}: not valid YAML: it holds a control character"]) from None
     except RecursionError:
         raise ConfigError([f"{name}: not valid YAML: nested too deep"]) from None
+    if loader.duplicates:
+        raise ConfigError([f"{name}:{line}: {problem}" for line, problem in sorted(loader.duplicates)])
     if value is None:
         return {}
     if not isinstance(value, Section):

@@ -36,6 +36,7 @@ PLACES: dict[str, set[str] | None] = {
     "anyio": {"mcp"},
     "asyncio": {"mcp"},
     "filelock": {"overlay"},
+    "idna": {"urls"},
     "marshmallow": {"wire"},
     "yaml": {"yamlfile"},
     "click": {"cli", "logs"},

@@ -58,13 +58,25 @@ def test_the_same_urls_in_a_file_cost_their_own_store_only(
         assert "user:pass" not in service.request("GET", "/stores").text
 
 
+UNCALLABLE = ["１６９.２５４.１６９.２５４", "169。254。169。254", "①⑥⑨.254.169.254", "☃.example", "x\u200b.example",
+              "x。y", "my_ü.internal"]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", UNCALLABLE, ids=ascii)
+def test_a_host_that_no_call_would_reach_is_refused(service: Local, host: str) -> None:
+    for query in ("", "?check=only"):
+        told = problem(service.request("POST", f"/stores{query}", body_of(f"http://{host}:1")), 422)
+        assert "expected a URL with a valid host" in told["errors"]["url"][0]
+    assert service.roster() == {}
+
+
 LINK_LOCAL = [
     "169.254.169.254", "169.254.0.1", "169.254.255.255", "169.254.169.254.",  # a trailing dot is a name's root
     "2852039166", "0xa9fea9fe", "0xA9.0xFE.0xA9.0xFE", "0251.0376.0251.0376", "025177524776", "169.16689662",
     "169.254.43518", "0xa9.254.0251.254", "169.0xfea9fe",
-    "１６９.２５４.１６９.２５４", "169。254。169。254", "①⑥⑨.254.169.254",  # the same to a resolver
     "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[0:0:0:0:0:ffff:a9fe:a9fe]", "[::169.254.169.254]",
     "[64:ff9b::169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a9fe:a9fe]", "[2002:a9fe:a9fe::1]",
+    "[64:ff9b:1:a9fe:a9:fe00::]",
     "[2002:a9fe:a9fe::]", "[2001:0:a9fe:a9fe::5601:5601]", "[::ffff:0:169.254.169.254]",
     "[fe80::1]", "[fe80::1%25eth0]", "[FE80::a9fe:a9fe]", "[febf::1]",
     "[fd00:ec2::254]", "[fd20:ce::254]", "100.100.100.200", "192.0.0.192", "168.63.129.16",
