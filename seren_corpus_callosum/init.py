@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .binding import bind_all
-from .config import Config
+from .config import OVERLAY_FILE, Config
 from .errors import CallosumError
 from .reference import LOCAL_STORES, starter
 from .service import Callosum, Check
@@ -30,7 +30,7 @@ def probe() -> tuple[Check, ...]:
         config = Config(
             federation=Federation(per_store_timeout_s=PROBE_TIMEOUT_S),
             stores=stores,
-            overlay=Path(folder) / "runtime-stores.json",
+            overlay=Path(folder) / OVERLAY_FILE,
         )
         with Callosum(config, environ={}) as callosum:
             return callosum.check_all()
@@ -41,10 +41,10 @@ def write_starter(path: Path, *, token: str = "", force: bool = False) -> Path |
 
     An existing file is a CallosumError unless `force`; what stood there is never lost.
     """
-    if path.is_dir():
-        raise CallosumError(f"{path} is a folder: give the path of a file in it")
     text = starter(token=token).encode()
     try:
+        if path.is_dir():
+            raise CallosumError(f"{path} is a folder: give the path of a file in it")
         path.parent.mkdir(parents=True, exist_ok=True)
         # A link that leads nowhere is somebody's arrangement too.
         if os.path.lexists(path) and not force:
@@ -84,6 +84,10 @@ def report(path: Path, aside: Path | None, token: str, checks: Sequence[Check]) 
         lines.append(f"kept the file that stood there as {aside.name}")
     if token:
         lines.append("it holds a new token (server.bearer_token); callers send it as `Authorization: Bearer <token>`")
+    else:
+        lines.append(
+            "it has no token, so whoever reaches the port may search: `init --token` makes one, or set server.host"
+        )
     for entry, check in zip(LOCAL_STORES, checks, strict=True):
         told = "answers" if check.ok else f"does not answer now ({check.reason})"
         lines.append(f"{check.name} ({entry['type']} at {entry['url']}): {told}")

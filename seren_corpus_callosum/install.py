@@ -118,14 +118,20 @@ def write(plan: Plan) -> None:
     path = Path(plan.path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(plan.text, encoding=plan.encoding)
-        path.chmod(0o644)
+        written = path.with_name(f".{path.name}.new")
+        try:
+            written.write_text(plan.text, encoding=plan.encoding)
+            written.chmod(0o644)
+            written.replace(path)  # half a unit has no MARKER: it would pass for somebody else's
+        finally:
+            written.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(plan, error) from error
 
 
 def unwritable(plan: Plan, error: OSError) -> CallosumError:
-    return CallosumError(f"{plan.path} cannot be written: {error.strerror}; a service of the machine needs sudo")
+    hint = "; a service of the machine needs sudo" if isinstance(error, PermissionError) else ""
+    return CallosumError(f"{plan.path} cannot be written: {error.strerror}{hint}")
 
 
 def run(plan: Plan, command: Command) -> None:

@@ -46,8 +46,12 @@ def carry_out(action: str, config_path: str | None, *, system: bool) -> tuple[in
 def checked(spec: ServiceSpec) -> list[str]:
     """What will not be for the service as it is here; a missing or faulty configuration is an error."""
     config = Path(spec.config)
-    if not config.exists():
-        raise CallosumError(f"there is no {config}: write one with `seren-corpus-callosum -c {config} init`")
+    try:
+        config.stat()
+    except FileNotFoundError:
+        raise CallosumError(f"there is no {config}: write one with `seren-corpus-callosum -c {config} init`") from None
+    except OSError:
+        pass  # load says why it cannot be read
     load(config)
     lines = [
         f"{name} is set here and will not be for the service; set it in {config.name}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Literal
 
-from .errors import CallosumError
+from .errors import CallosumError, ConfigError
 
 Platform = Literal["systemd-system", "systemd-user", "launchd-daemon", "launchd-agent", "windows-task"]
 Command = tuple[str, ...]  # a first word "-" means that a failure does not matter
@@ -21,7 +21,7 @@ MARKER = "Managed by seren-corpus-callosum"
 DESCRIPTION = "SerenCorpusCallosum: one query to many memory stores"
 STOP_WITHIN_S = 4  # the program itself takes 2.5 s; whoever waits for more is past 5 s
 RESTART_AFTER_S = 5
-EXIT_CONFIG = 78
+EXIT_CONFIG = ConfigError.exit_status
 
 
 def account() -> str:
@@ -61,8 +61,8 @@ class ServiceSpec:
             if not path.is_absolute():
                 raise CallosumError(f"{what} {str(path)!r}: a service needs an absolute path")
         for what, text in [("python", self.python), ("config", self.config), ("user", self.user), *self.env.items()]:
-            if re.search(r"[\x00-\x1f\x7f]", f"{what}{text}"):
-                raise CallosumError(f"{what!r}: control characters cannot stand in a service unit")
+            if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", f"{what}{text}"):
+                raise CallosumError(f"{what!r}: control characters and broken UTF-8 cannot stand in a service unit")
 
     @property
     def folder(self) -> PurePath:

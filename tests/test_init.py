@@ -139,6 +139,7 @@ def test_it_tells_which_stores_answer(good_store, monkeypatch, nobody_home):
     lines = init.report(init.Path("c.yaml"), None, "", init.probe())
     assert lines == [
         "wrote c.yaml",
+        "it has no token, so whoever reaches the port may search: `init --token` makes one, or set server.host",
         f"facts (seren_loci at {store.url}): answers",
         "episodic (seren_memory at http://127.0.0.1:1): does not answer now (unreachable: connection refused)",
     ]

@@ -1,6 +1,8 @@
 """Service units: what is generated for each service manager, and what the runner does and refuses."""
 
 import dataclasses
+import errno
+import os
 import plistlib
 import shutil
 import subprocess
@@ -427,6 +429,27 @@ def test_install_writes_the_unit_and_starts_it(commands, user_plan):
         "systemctl --user enable seren-corpus-callosum.service",
         "systemctl --user restart seren-corpus-callosum.service",
     ]
+
+
+def test_a_unit_that_cannot_be_written_whole_is_not_left_in_half(commands, user_plan, monkeypatch):
+    install(user_plan)
+
+    def full(path, text, **_):
+        path.write_bytes(b"")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(CallosumError, match=r"cannot be written: No space left on device$"):
+            install(dataclasses.replace(user_plan, text="changed"))
+    assert Path(user_plan.path).read_text(encoding="utf-8") == user_plan.text
+    assert [path.name for path in Path(user_plan.path).parent.iterdir()] == [Path(user_plan.path).name]
+    uninstall(user_plan)
+
+
+def test_a_path_that_is_no_utf_8_is_refused():
+    with pytest.raises(CallosumError, match="broken UTF-8 cannot stand in a service unit"):
+        posix_spec("/srv/\udcff")
 
 
 def test_install_again_replaces_our_own_unit(commands, user_plan):

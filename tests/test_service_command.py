@@ -34,6 +34,14 @@ def config_file(tmp_path):
     return file
 
 
+@pytest.mark.parametrize("command", [["init"], ["service", "install"]], ids=repr)
+def test_a_path_that_no_file_can_have_is_told_in_one_line(tmp_path, command):
+    told = run_command(tmp_path, "-c", "a" * 300, *command)
+    assert told.returncode in (1, 78)
+    assert "File name too long" in told.stderr
+    assert len(told.stderr.splitlines()) == 1
+
+
 def test_install_plans_for_this_interpreter_and_this_file(done, config_file):
     status, told = service_command.carry_out("install", str(config_file), system=False)
     [(deed, plan)] = done
