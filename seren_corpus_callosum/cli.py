@@ -1,6 +1,5 @@
 """The command line. Each command is a few lines over the modules that do the work."""
 
-import ipaddress
 import json
 import logging
 import os
@@ -15,18 +14,18 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from . import console, init, logs, remote, service_command, wire
-from .binding import bind_all
-from .config import Config, file_path, load
+from .binding import STORE_ROWS, bind_all
+from .config import OVERLAY_FILE, Config, file_path, load
 from .demo import SAMPLE_QUERY, SampleStores
 from .errors import CallosumError, ConfigError, Invalid
+from .guard import is_loopback
 from .server import Server, serve_until_signalled
-from .service import Callosum
+from .service import CHECK_QUERY, Callosum
 from .settings import Server as ServerSettings
-from .web import NO_MCP, has_mcp
+from .tool import NO_MCP, has_mcp
 
 log = logging.getLogger(__name__)
 
-EX_CONFIG = 78  # sysexits.h: service managers are told not to restart after it
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -40,7 +39,7 @@ def main() -> None:
     except ConfigError as exc:
         for fault in exc.faults:
             logs.last_words(fault)
-        sys.exit(EX_CONFIG)
+        sys.exit(exc.exit_status)
     except CallosumError as exc:
         _fail(str(exc))
 
@@ -66,7 +65,7 @@ def cli(context: click.Context, config_path: str | None, log_file: str | None) -
     if log_file:
         logs.to_file(log_file)
     if context.invoked_subcommand is None:
-        serve(load(config_path))
+        context.invoke(serve)
     logs.be_quiet()
 
 
@@ -81,34 +80,31 @@ def _aloud(config: Config) -> Config:
     return config
 
 
-def serve(config: Config) -> NoReturn:
-    """Serve until signalled."""
+@cli.command()
+@config_option
+@click.pass_context
+def serve(context: click.Context, config_path: str | None) -> NoReturn:
+    """Serve until signalled, as without a command."""
+    config = _config(context, config_path)
     logs.set_up(config.log_level)
     for warning in config.warnings:
-        log.warning("%s", warning)
+        log.warning("%s", console.plain(warning))
     host, port = config.server.host, config.server.port
-    if config.token is None and not _is_loopback(host):
+    if config.token is None and not is_loopback(host):
         log.warning(
             "OPEN SERVICE: no token is set and %s is not loopback: whoever reaches port %d can search every store; "
             "set server.bearer_token, or server.host to 127.0.0.1",
             host,
             port,
         )
-    if not config.overlay.parent.is_dir():
+    if not os.path.isdir(config.overlay.parent):  # noqa: PTH112  pathlib raises where it may not look
         log.warning("%s does not exist: no store can be added until it does", config.overlay.parent)
     callosum = Callosum(config)
     for row in callosum.roster():
-        log.info("store %s (%s): %s", row.entry.name, row.entry.type, row.status)
+        log.info("store %s (%s): %s", *map(console.plain, (row.entry.name, row.entry.type, row.status)))
     server = listening(callosum)
     log.info("listening on %s port %d, the page is at /viewer", host, port)
     serve_until_signalled(server)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def listening(callosum: Callosum) -> Server:
@@ -123,16 +119,21 @@ def listening(callosum: Callosum) -> Server:
 
 @cli.command()
 @config_option
-@click.argument("query")
+@click.argument("words", metavar="QUERY", nargs=-1, required=True)
 @click.option("-n", "n_results", type=int, help="How many hits.")
 @click.option("--json", "as_json", is_flag=True, help="Print the body of POST /search.")
-@click.option("--url", help="Ask a running service instead of the stores.")
+@click.option("--url", help="Ask a running service, with the token of this configuration.")
 @click.pass_context
 def search(
-    context: click.Context, config_path: str | None, query: str, n_results: int | None, as_json: bool, url: str | None
+    context: click.Context,
+    config_path: str | None,
+    words: tuple[str, ...],
+    n_results: int | None,
+    as_json: bool,
+    url: str | None,
 ) -> None:
     """Search every store and print the merged list."""
-    config = _config(context, config_path)
+    config, query = _config(context, config_path), " ".join(words)
     if url is None:
         with Callosum(_aloud(config)) as callosum:
             body = wire.packet_body(callosum.search(query, n_results))
@@ -155,6 +156,7 @@ def check(context: click.Context, config_path: str | None) -> None:
         click.echo(f"warning: {console.plain(warning)}")
     with Callosum(config) as callosum:
         click.echo("\n".join(console.roster_lines(callosum.roster(), callosum.damage)))
+        click.echo(f'asking each store "{CHECK_QUERY}":')
         checks = callosum.check_all()
     click.echo("\n".join(console.check_lines(checks)))
     if not all(one.ok for one in checks):
@@ -165,10 +167,11 @@ def check(context: click.Context, config_path: str | None) -> None:
 @click.option("--once", is_flag=True, help="End after the sample search.")
 def demo(once: bool) -> None:
     """Serve two sample stores and the callosum over them, on loopback, without any configuration."""
-    with SampleStores() as samples, tempfile.TemporaryDirectory() as folder:
+    temporary = tempfile.TemporaryDirectory()
+    with SampleStores() as samples, temporary as folder:
         stores = tuple(bind_all(samples.store_entries(), {}, managed=False))
         settings_ = ServerSettings(host="127.0.0.1")
-        config = Config(server=settings_, stores=stores, overlay=Path(folder) / "runtime-stores.json")
+        config = Config(server=settings_, stores=stores, overlay=Path(folder) / OVERLAY_FILE)
         logs.set_up("warning")
         with Callosum(config) as callosum:
             body = wire.packet_body(callosum.search(SAMPLE_QUERY, 6))
@@ -179,7 +182,7 @@ def demo(once: bool) -> None:
             return
         server = _free_server(config)
         click.echo(f"\nthe page: http://127.0.0.1:{server.port}/viewer   (Ctrl+C ends it)")
-        serve_until_signalled(server)
+        serve_until_signalled(server, last=temporary.cleanup)
 
 
 def _free_server(config: Config) -> Server:
@@ -222,12 +225,14 @@ def serve_mcp(context: click.Context, config_path: str | None) -> None:
     """Serve the search tool over standard input and output, for clients that start a command."""
     if not has_mcp():
         _fail(NO_MCP)
+    if sys.stdin is None or sys.stdout is None:
+        _fail("mcp speaks over standard input and output, and one of them is closed")
     from . import mcp  # loads the SDK, which need not be there
 
     config = _config(context, config_path)
     logs.set_up(config.log_level)
     for warning in config.warnings:
-        log.warning("%s", warning)
+        log.warning("%s", console.plain(warning))
     # A thread that waits for standard input cannot be joined: Ctrl+C would hang until the next line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with Callosum(config) as callosum:
@@ -243,27 +248,29 @@ def stores(context: click.Context, config_path: str | None) -> None:
 
 
 @stores.command("list")
+@config_option
 @click.pass_context
-def list_stores(context: click.Context) -> None:
+def list_stores(context: click.Context, config_path: str | None) -> None:
     """Print every store, usable or not."""
-    with Callosum(_aloud(load(context.obj))) as callosum:
+    with Callosum(_aloud(_config(context, config_path))) as callosum:
         click.echo("\n".join(console.roster_lines(callosum.roster(), callosum.damage)))
 
 
 def _option_value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
 @stores.command("add")
+@config_option
 @click.argument("name")
 @click.argument("type_name", metavar="TYPE")
 @click.argument("url")
-@click.option("--weight", type=float)
-@click.option("--floor", type=float)
-@click.option("--timeout-s", type=float)
+@click.option("--weight", type=float, help=f"{STORE_ROWS['weight'].help} (0..1000).")
+@click.option("--floor", type=float, help=f"{STORE_ROWS['floor'].help} (0..1).")
+@click.option("--timeout-s", type=float, help=f"{STORE_ROWS['timeout_s'].help} (0.05..120).")
 @click.option("--disabled", is_flag=True, help="Add it without asking it.")
 @click.option("--token-stdin", is_flag=True, help="Read the store's token from standard input.")
 @click.option("--token-env", help="Name of an environment variable that holds the store's token.")
@@ -274,6 +281,7 @@ def _option_value(text: str) -> Any:
 def add_store(
     context: click.Context,
     /,
+    config_path: str | None,
     name: str,
     type_name: str,
     url: str,
@@ -283,19 +291,22 @@ def add_store(
     check_first: bool,
     **given: Any,
 ) -> None:
-    """Add a store to the overlay; a running service has it in its next search."""
+    """Add a store to the overlay; a running service has it in its next search.
+
+    TYPE is seren_loci, seren_memory, callosum, or one that an installed adapter brings.
+    """
     entry: dict[str, Any] = {"name": name, "type": type_name, "url": url}
     entry |= {key: value for key, value in given.items() if value is not None}
     if disabled:
         entry["enabled"] = False
     if token_stdin:
-        entry["token"] = sys.stdin.readline().strip()
+        entry["token"] = sys.stdin.readline().strip() if sys.stdin else ""
         if not entry["token"]:
             raise Invalid("not added: standard input held no token")
     if options:
         pairs = [option.partition("=") for option in options]
         entry["options"] = {key: _option_value(value) for key, _, value in pairs}
-    with Callosum(_aloud(load(context.obj))) as callosum:
+    with Callosum(_aloud(_config(context, config_path))) as callosum:
         if check_first:
             result = callosum.check(entry, pointers=True)
             if not result.ok:
@@ -305,9 +316,10 @@ def add_store(
 
 
 @stores.command("remove")
+@config_option
 @click.argument("name")
 @click.pass_context
-def remove_store(context: click.Context, name: str) -> None:
+def remove_store(context: click.Context, config_path: str | None, name: str) -> None:
     """Remove a store of the overlay, its keychain entry with it."""
-    with Callosum(_aloud(load(context.obj))) as callosum:
+    with Callosum(_aloud(_config(context, config_path))) as callosum:
         click.echo(f"removed {console.plain(callosum.remove_store(name))}")

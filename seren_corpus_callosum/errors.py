@@ -42,6 +42,8 @@ class CallosumError(Exception):
 class ConfigError(CallosumError):
     """Holds every fault of the configuration, one line each."""
 
+    exit_status = 78  # EX_CONFIG of sysexits.h: service managers are told not to restart after it
+
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("\n".join(faults))
         self.faults = tuple(faults)

@@ -1,5 +1,6 @@
 """A search that a running service is asked for, over its HTTP API."""
 
+import threading
 from typing import Any
 
 from . import console, settings, urls
@@ -22,11 +23,17 @@ def search(config: Config, url: str, query: str, n_results: int | None) -> dict[
     store = Store("service", "callosum", InnerCallosum(), address.url, token=config.token, credentials=credentials)
     trust = Trust(trust_system_store=config.tls.trust_system_store, ca_bundle=config.tls.ca_bundle)
     call = Call(settings.SECONDS.high)
+    transport = Transport(store, connections=1, trust=trust)
+    end = threading.Timer(call.left_s(), call.abort)
+    end.daemon = True
     try:
-        transport = Transport(store, connections=1, trust=trust)
+        end.start()
         body = decode(transport.search(call, {"query": query, "n_results": n_results}, ()))
     except StoreError as exc:
         raise CallosumError(f"{address.url}: {exc.reason}") from None
+    finally:
+        end.cancel()
+        transport.close()
     try:
         console.search_lines(body)
     except (LookupError, TypeError, ValueError, AttributeError):

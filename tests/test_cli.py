@@ -4,14 +4,20 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from seren_corpus_callosum import cli
+from seren_corpus_callosum import cli, remote
+from seren_corpus_callosum.config import Config
+from seren_corpus_callosum.errors import CallosumError
+from seren_corpus_callosum.kinds import Number
+from tests.support import scripts
 from tests.support.goodstore import GoodStore
+from tests.support.rawstore import RawStore
 from tests.support.service import PACKAGE, Service, run_command, service_environment
 
 SECRET = "hunter2"
@@ -209,6 +215,69 @@ def test_check_tells_each_reason_and_ends_with_1(
     ]
 
 
+def test_of_entries_with_one_name_each_is_told_once_with_its_own_reason(facts: GoodStore, tmp_path: Path) -> None:
+    more = f"    - {{name: a, type: seren_loci, url: '{facts.url}', floor: 2}}\n" + (
+        f"    - {{name: a, type: seren_loci, url: '{facts.url}'}}\n" * 2
+    )
+    done = run_command(tmp_path, "-c", config_for(tmp_path, facts, more=more), "check")
+    assert done.returncode == 1
+    checks = done.stdout.splitlines()[-2:]
+    assert re.fullmatch(r"s0: answered in \d+ ms with 1 hits", checks[0])
+    assert checks[1] == "a: FAILED: unbound: floor: expected a number 0..1, found the number 2"
+    assert done.stdout.splitlines()[-3] == 'asking each store "what do you know about me?":'
+
+
+def test_the_words_of_a_query_need_no_quotes(facts: GoodStore, tmp_path: Path) -> None:
+    done = run_command(tmp_path, "-c", config_for(tmp_path, facts), "search", "larch", "keel", "-n", "3")
+    assert done.returncode == 0
+    assert facts.searches[0].json["query"] == "larch keel"
+
+
+def test_the_config_may_be_named_after_every_command(facts: GoodStore, tmp_path: Path) -> None:
+    file = config_for(tmp_path, facts)
+    for command in (["stores", "list"], ["stores", "add", "b", "seren_loci", facts.url], ["stores", "remove", "b"]):
+        done = run_command(tmp_path, *command, "-c", file)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    listed = run_command(tmp_path, "stores", "list", "-c", file)
+    assert listed.stdout.startswith("s0  seren_loci  ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["stores", "add", "a", "seren_loci", "http://h", "--token-stdin"], ["mcp"]], ids=repr
+)
+def test_closed_standard_streams_are_told(tmp_path: Path, arguments: list[str]) -> None:
+    closed = f"exec {sys.executable} -m {PACKAGE} {' '.join(arguments)} <&-"
+    done = subprocess.run(
+        ["sh", "-c", closed],
+        cwd=tmp_path,
+        env=service_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search("standard input held no token|one of them is closed", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_an_option_nested_without_end_is_text(tmp_path: Path) -> None:
+    deep = "project=" + "[" * 100_000
+    done = run_command(tmp_path, "stores", "add", "a", "seren_loci", "http://h", "--option", deep)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_service_that_drips_ends_the_command_at_its_deadline(
+    raw_store: Callable[..., RawStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = raw_store(scripts.drip_body("content-length", 0.05))
+    monkeypatch.setattr(remote.settings, "SECONDS", Number(0.05, 0.5))
+    started = time.monotonic()
+    with pytest.raises(CallosumError, match=f"{store.url}: no answer within 0.5 s"):
+        remote.search(Config(), store.url, "x", None)
+    assert time.monotonic() - started < 1.5
+    assert store.wait_for(lambda one: one.open_connections == 0)
+
+
 # demo, help, version
 
 
@@ -221,11 +290,25 @@ def test_the_demo_shows_one_merged_search_and_ends(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "seren-corpus-callosum.yaml"]
 
 
+def test_the_demo_leaves_nothing_behind_when_it_is_ended(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    environment = service_environment(tmp_path, {"TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"})
+    command = [sys.executable, "-m", PACKAGE, "demo"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout
+        assert any("the page: http://" in line for line in demo.stdout)
+        assert list(scratch.iterdir()) != []
+        demo.terminate()
+        assert demo.wait(10) == 0
+    assert list(scratch.iterdir()) == []
+
+
 def test_help_and_version_need_no_configuration(tmp_path: Path) -> None:
     (tmp_path / "seren-corpus-callosum.yaml").write_text("server: {port: broken}\n")
     helped = run_command(tmp_path, "--help")
     assert helped.returncode == 0
-    assert {"search", "check", "demo", "stores", "init", "service"} <= set(
+    assert {"serve", "search", "check", "demo", "stores", "init", "service"} <= set(
         re.findall(r"^  (\w+) ", helped.stdout, re.M)
     )
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", run_command(tmp_path, "--version").stdout)

@@ -121,6 +121,12 @@ def test_no_request_can_forge_a_line_or_steer_a_terminal(service: Callable[..., 
     assert ("GET", "404") in [(method, status) for method, _, status, _ in requests_in(one)]
 
 
+def test_no_type_of_a_store_can_forge_a_line(service: Callable[..., Service]) -> None:
+    one = service('federation: {stores: [{name: a, type: "x\\nforged", url: "http://h"}]}\n')
+    assert not any(line.startswith("forged") for line in one.stderr.splitlines())
+    assert "store a (x forged): skipped: " in one.stderr
+
+
 def test_an_open_service_on_the_network_is_warned_about_loudly(service: Callable[..., Service]) -> None:
     one = service(None, env={"SEREN_SCC_HOST": "0.0.0.0"})
     assert "OPEN SERVICE: no token is set and 0.0.0.0 is not loopback" in one.stderr
