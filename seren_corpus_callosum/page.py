@@ -22,8 +22,11 @@ class Bridge:
         self._template = environment().get_template("viewer.html")
         self._frame_ancestors = " ".join(["'self'", *frame_ancestors])
 
-    def render(self, api: str) -> Page:
-        """The page with a nonce of its own; `api` is the address of the search, for readers without JavaScript."""
+    def render(self, api: str, *, hosted: bool = False) -> Page:
+        """The page with a nonce of its own; `api` is the address of the search, for readers without JavaScript.
+
+        `hosted`: the portal around it decides who may use it.
+        """
         nonce = secrets.token_urlsafe(16)
         rules = (
             "default-src 'none'",
@@ -41,7 +44,7 @@ class Bridge:
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-store",
         }
-        return Page(self._template.render(nonce=nonce, api=api), headers)
+        return Page(self._template.render(nonce=nonce, api=api, hosted=hosted), headers)
 
 
 def environment() -> jinja2.Environment:

@@ -1,6 +1,5 @@
 """The HTTP face: create_blueprint for a portal, create_app for a service of its own. Owns nothing of its host's."""
 
-import importlib.util
 import logging
 import socket
 import time
@@ -16,7 +15,7 @@ from urllib.parse import quote
 from flask import Blueprint, Flask, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
-from werkzeug.routing import Map, PathConverter, Rule
+from werkzeug.routing import BaseConverter, Map, PathConverter, Rule
 
 from . import answers, guard, wire
 from .answers import BODY_LIMIT_BYTES, answer, json_body, problem_response, raw_body, sent_headers
@@ -35,11 +34,11 @@ from .hits import Json
 from .page import Bridge
 from .service import Callosum
 from .stores import adapter_types
+from .tool import NO_MCP, has_mcp
 
 log = logging.getLogger(__name__)
 
 MCP_PATHS = ("/mcp", "/mcp/")
-NO_MCP = "MCP is not installed here: pip install 'seren-corpus-callosum[mcp]', then start this again"
 Authorize = Callable[[str], Any]
 View = Callable[..., Response]
 
@@ -110,7 +109,9 @@ class _AnyPath(PathConverter):
 class _RestRule(Rule):
     """A rule whose variable takes any path: werkzeug's own takes none that begins with a slash."""
 
-    def get_converter(self, variable_name: str, converter_name: str, args: Any, kwargs: Any) -> PathConverter:
+    def get_converter(self, variable_name: str, converter_name: str, args: Any, kwargs: Any) -> BaseConverter:
+        if variable_name != "rest":  # the prefix may have variables of its own
+            return super().get_converter(variable_name, converter_name, args, kwargs)
         return _AnyPath(self.map)
 
 
@@ -168,19 +169,22 @@ class _Face:
         return answer({"ok": True, "ts": wire.iso(datetime.now(UTC))})
 
     def viewer(self) -> Response:
-        page = self.bridge.render(request.base_url.removesuffix("viewer") + "search")
+        api = request.base_url.removesuffix("viewer") + "search"
+        page = self.bridge.render(api, hosted=self.authorize is not None)
         return Response(page.html, mimetype="text/html", headers=dict(page.headers))
 
     def search(self) -> Response:
         wanted = wire.search_request(json_body())
         if self.log_query:
             log.info("query %r", wanted["query"])
+        if wanted["timeout_s"] is not None:
+            wanted["timeout_s"] = answers.left_s(wanted["timeout_s"])
         packet = self.callosum.search(**wanted, via=wire.hops(request.headers.get("Via", "")))
         return answer(wire.packet_body(packet))
 
     def stores(self) -> Response:
-        roster = self.callosum.roster()
-        federation = self.callosum.federation
+        snapshot = self.callosum.snapshot()
+        roster, federation = snapshot.rows(), snapshot.federation
         body: dict[str, Json] = {
             "stores": [wire.store_body(row) for row in roster],
             "active": sum(row.status == "active" for row in roster),
@@ -190,8 +194,8 @@ class _Face:
             "fetch_multiplier": federation.fetch_multiplier,
             "per_store_timeout_s": federation.per_store_timeout_s,
         }
-        if self.callosum.damage:
-            body["damage"] = self.callosum.damage
+        if snapshot.damage:
+            body["damage"] = snapshot.damage
         return answer(body)
 
     def store(self, name: str) -> Response:
@@ -232,7 +236,7 @@ class _Face:
 
     # Around every view
 
-    def rest(self, rest: str = "") -> Response:
+    def rest(self, rest: str = "", **_prefix: Any) -> Response:
         """Whatever no route serves, in any method: 404, or 405 with the methods that the path does have."""
         websocket = request.url_rule is not None and request.url_rule.websocket
         if not rest and not websocket and request.method in ("GET", "HEAD"):  # the prefix without its slash
@@ -253,7 +257,8 @@ class _Face:
         return self.guarded(action, view, has_body=False)()
 
     def guarded(self, action: Action, view: View, *, has_body: bool | None = None) -> View:
-        def serve(**arguments: Any) -> Response:
+        def serve(**values: Any) -> Response:
+            arguments = {"name": values["name"]} if "name" in values else {}  # the rest are variables of the prefix
             started = time.monotonic()
             request_id = answers.request_id(request.headers.get("X-Request-Id", ""))
             ask = answers.asked(has_body)
@@ -298,7 +303,7 @@ def _host_refusal(authorize: Authorize, action: str) -> Response | None:
     except HTTPException as exc:
         # abort() in the host's function: its own error pages answer, as on its other routes.
         verdict = current_app.handle_user_exception(exc)
-    if isinstance(verdict, (bool, int)) or verdict is None:
+    if verdict is None or (isinstance(verdict, int) and verdict in (0, 1)):
         if not verdict:
             raise Forbidden("the portal that this service is part of does not let you do this")
         return None
@@ -309,11 +314,6 @@ def _host_refusal(authorize: Authorize, action: str) -> Response | None:
 def _no_snapshots(name: str) -> None:
     if name in ("snapshot", "snapshots"):
         raise NotFound("a callosum keeps no snapshots: it holds no data")
-
-
-def has_mcp() -> bool:
-    """Whether the [mcp] extra is installed; the SDK of the major before has no mcp_types."""
-    return all(importlib.util.find_spec(name) is not None for name in ("mcp", "mcp_types"))
 
 
 @cache

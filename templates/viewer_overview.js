@@ -31,6 +31,7 @@ function showOverview() {
   const rows = list(roster?.stores);
   const count = (test) => String(rows.filter(test).length);
   const open = about?.auth === "open";
+  const hosted = "hosted" in document.documentElement.dataset;
   const tiles = [
     ["active", count((row) => row.status === "active")],
     ["failing", count((row) => row.status === "active" && isDown(row))],
@@ -39,11 +40,14 @@ function showOverview() {
     ["k", shown(roster?.k)],
     ["hits asked for", shown(roster?.n_results)],
     ["deadline a store", roster ? `${shown(roster.per_store_timeout_s)} s` : ""],
-    ["access", about ? (open ? "open" : "bearer") : ""],
+    ["access", about ? (hosted ? "the portal's" : open ? "open" : "bearer") : ""],
   ];
   byId("counts").replaceChildren(...tiles.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value || "—"))));
-  byId("access").textContent = !about ? "" : open
-    ? "Open: no token is asked for. Stores may be changed from this machine only, unless the configuration or the portal says otherwise."
+  byId("access").textContent = !about ? "" : hosted
+    ? `The portal that this page is part of decides who may use it. ${open
+      ? "No token is configured, so what has no login there is refused, models too: set server.bearer_token to let them in."
+      : "A call with the token is let in too."}`
+    : open ? "Open: no token is asked for. Stores may be changed from this machine only, unless the configuration or the portal says otherwise."
     : "Bearer: every call needs the token, save this page's own loading and the health check.";
   showSnippets(!open && about);
   drawMerge();

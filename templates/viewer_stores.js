@@ -152,7 +152,8 @@ function knobs(row) {
 }
 
 // Text that is no number goes as it is: the service says what was expected, and what was typed stays.
-const typed = (text) => (text.trim() === "" ? null : Number.isNaN(Number(text)) ? text : Number(text));
+const isNumber = (text) => /^\s*[-+]?[\d.]+(e[-+]?\d+)?\s*$/i.test(text) && Number.isFinite(Number(text));
+const typed = (text) => (text.trim() === "" ? null : isNumber(text) ? Number(text) : text);
 const say = (text) => (byId("said").textContent = text);
 
 function showFaults(form, cause, place) {

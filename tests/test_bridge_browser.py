@@ -575,6 +575,19 @@ def test_a_knob_that_is_refused_says_so_beside_it_and_keeps_what_was_typed(visit
     assert page.input_value(".row [name=weight]") == "-1"
 
 
+@pytest.mark.parametrize("typed", ["1e999", "Infinity", "0x10", "NaN", "1_000", "1,5"])
+def test_what_is_no_number_is_never_taken_for_the_default(visit: Any, serve: Any, demo: Any, typed: str) -> None:
+    url = serve([])
+    page = stores_tab(visit(f"{url}/viewer#stores"))
+    entry = {"name": "notes", "type": "seren_loci", "url": demo.loci_url, "weight": 7.0}
+    assert page.request.post(f"{url}/stores", data=entry).status == 201
+    page.click("#roster-refresh")
+    page.fill(".row [name=weight]", typed)
+    page.click(".row >> text=Save")
+    page.wait_for_selector(".row .fault >> text=expected a number 0..1000")
+    assert page.request.get(f"{url}/stores/notes").json()["weight"] == 7.0
+
+
 def test_which_store_is_down_and_since_when(visit: Any, serve: Any, demo: Any) -> None:
     entries = [*demo.store_entries()[:1], {"name": "attic", "type": "seren_loci", "url": REFUSED}]
     page = visit(f"{serve(entries)}/viewer{LARCH}").page
@@ -814,7 +827,9 @@ def test_the_drawing_shows_the_last_search(visit: Any, serve: Any, demo: Any) ->
 class Portal:
     """A host's own application with two callosums in it, behind a server that mounts it at /outer."""
 
-    def __init__(self, folder: Path, entries: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self, folder: Path, entries: Sequence[dict[str, Any]], servers: Sequence[dict[str, Any]] = (), **more: Any
+    ) -> None:
         from flask import Flask
         from werkzeug.middleware.dispatcher import DispatcherMiddleware
         from werkzeug.serving import make_server
@@ -823,14 +838,15 @@ class Portal:
 
         host = Flask("portal")
         self.callosums = []
-        for name, entry, token in zip(("one", "two"), entries, ("first", "second"), strict=True):
+        servers = servers or [{"bearer_token": "first"}, {"bearer_token": "second"}]
+        for name, entry, server in zip(("one", "two"), entries, servers, strict=False):
             file = folder / f"{name}.yaml"
-            settings = {"server": {"bearer_token": token}, "federation": {"stores": [entry]}}
+            settings = {"server": server, "federation": {"stores": [entry]}}
             file.write_text(json.dumps(settings), encoding="utf-8")
             environ = {"SEREN_SCC_RUNTIME_STORES": str(folder / f"{name}.json")}
             callosum = Callosum.from_config(file, environ=environ)
             self.callosums.append(callosum)
-            host.register_blueprint(create_blueprint(callosum, name=name), url_prefix=f"/{name}")
+            host.register_blueprint(create_blueprint(callosum, name=name, **more), url_prefix=f"/{name}")
         app = DispatcherMiddleware(Flask("nothing"), {"/outer": host})
         self.server = make_server("127.0.0.1", 0, app, threaded=True)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -869,6 +885,26 @@ def test_two_callosums_of_one_portal_under_a_prefix_do_not_mix(visit: Any, demo:
         assert {address.removeprefix(f"{portal.url}/outer") for address in asked} == {
             f"/{name}{path}" for name in ("one", "two") for path in ("/viewer", "/", "/stores", "/search")
         }
+    finally:
+        portal.close()
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [({}, "No token is configured, so what has no login there is refused"),
+     ({"bearer_token": "right"}, "A call with the token is let in too.")],
+)  # fmt: skip
+def test_in_a_portal_that_decides_the_page_does_not_call_it_open(
+    visit: Any, demo: Any, tmp_path: Path, server: dict[str, Any], told: str
+) -> None:
+    portal = Portal(tmp_path, demo.store_entries()[:1], [server], authorize=lambda action: True)
+    try:
+        page = visit(f"{portal.url}/outer/one/viewer#overview").page
+        page.wait_for_selector("#access:not(:empty)")
+        assert page.inner_text("#access") == f"The portal that this page is part of decides who may use it. {told}" + (
+            "" if server else ", models too: set server.bearer_token to let them in."
+        )
+        assert texts(page, "#counts dd")[-1] == "the portal's"
     finally:
         portal.close()
 

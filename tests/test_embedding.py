@@ -59,6 +59,25 @@ def contents(client, prefix, **kwargs):
 # Where it can be
 
 
+@pytest.mark.parametrize("is_pulled", [True, False])
+def test_a_prefix_may_have_variables(callosum, is_pulled):
+    blueprint = create_blueprint(callosum(), name="var")
+    if is_pulled:
+
+        @blueprint.url_value_preprocessor
+        def pull(endpoint, values):
+            values.pop("tenant")
+
+    app = flask.Flask("host")
+    app.register_blueprint(blueprint, url_prefix="/t/<tenant>")
+    client = app.test_client()
+    assert contents(client, "/t/nora") == ["larch"]
+    for path in ("/health", "/viewer", "/stores", "/stores/facts", "", "/"):
+        assert client.get(f"/t/nora{path}").status_code == 200, path
+    problem(client.get("/t/nora/nope"), 404)
+    problem(client.get("/t/nora/search"), 405)
+
+
 @pytest.mark.parametrize("prefix", ["/memory", "/a/b/c", "/mémoire", "/with space", "/Memory/"])
 def test_it_serves_under_any_prefix(prefix, callosum):
     app = app_with(create_blueprint(callosum()), callosum=prefix)
@@ -465,6 +484,9 @@ def anything_but_true():
         (lambda: flask.abort(401), 401),
         (lambda: flask.abort(flask.redirect("/login")), 302),
         (lambda: object(), 500),
+        (lambda: 403, 500),
+        (lambda: 401, 500),
+        (lambda: 2, 500),
         (lambda: 1 / 0, 500),
     ]
 
