@@ -28,24 +28,26 @@ log = logging.getLogger(__name__)
 QUICK_THREADS = 4
 QUEUE_PER_THREAD = 6  # searches that may wait for each request thread; past that they are told to come again
 BODY_READ_BYTES = 64 * 1024 * 1024  # past it waitress hangs up; below it whoever sends too much hears why
+CHANGE_WAIT_S = 4.0  # of a change for a thread: then the overlay's lock is held, and the change would wait for it too
 CHANNEL_TIMEOUT_S = 120  # of an idle connection
 GRACE_S = 2.0  # that searches in flight may take at shutdown
 FLUSH_S = 0.5  # that their answers may take to leave
 
-_lane = threading.local()  # .came_at: when the request came in; .full: the queue of the slow lane was full then
+_lane = threading.local()  # .came_at: when the request came in, monotonic; .late: it is to be refused
 
 
 class Lanes(ThreadedTaskDispatcher):
     """waitress's task dispatcher: /health waits for nothing, GET hardly, changes of the roster for the overlay's lock,
     the rest for a store; none holds another up."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, wait_limit_s: float) -> None:
         super().__init__()
         self.quick = _lane_of(QUICK_THREADS)
         self.health = _lane_of(1)
         self.slow = _lane_of(threads)
         self.changes = _lane_of(threads)
         self.slow_room = threads * QUEUE_PER_THREAD
+        self.wait_limit_s = wait_limit_s
 
     def add_task(self, channel: Any) -> None:
         requested = channel.requests[0]
@@ -56,11 +58,11 @@ class Lanes(ThreadedTaskDispatcher):
         elif requested.command in ("GET", "HEAD", "OPTIONS"):
             self.quick.add_task(channel)
         elif requested.path.startswith("/stores"):
-            self.changes.add_task(channel)
+            self.changes.add_task(_Queued(channel, CHANGE_WAIT_S))
         elif len(self.slow.queue) < self.slow_room:
-            self.slow.add_task(_Queued(channel))
+            self.slow.add_task(_Queued(channel, self.wait_limit_s))
         else:
-            self.quick.add_task(_Queued(channel, is_refused=True))
+            self.quick.add_task(_Queued(channel, 0.0))
 
     def set_thread_count(self, count: int) -> None:
         """waitress's own setting has no say here."""
@@ -79,35 +81,35 @@ def _lane_of(threads: int) -> ThreadedTaskDispatcher:
 
 
 class _Queued(Task):
-    """A request that knows how long it waited for a thread, or that it is to be refused without a search."""
+    """A request that knows how long it waited for a thread; one that waited for over `limit_s` is refused."""
 
-    def __init__(self, channel: Any, *, is_refused: bool = False) -> None:
+    def __init__(self, channel: Any, limit_s: float) -> None:
         super().__init__(channel, channel.requests[0])
-        self._is_refused = is_refused
         self._came_at = time.monotonic()
+        self._limit_s = limit_s
 
     def service(self) -> None:
-        _lane.full, _lane.came_at = self._is_refused, self._came_at
+        _lane.came_at = self._came_at
+        _lane.late = time.monotonic() - self._came_at >= self._limit_s
         try:
             self.channel.service()
         finally:
-            _lane.full, _lane.came_at = False, None
+            _lane.late, _lane.came_at = False, None
 
     def cancel(self) -> None:
         self.channel.cancel()
 
 
-def refusing_when_full(app: Callable[..., Iterable[bytes]], limit_s: float) -> Callable[..., Iterable[bytes]]:
-    """The application, but 503 for a request that the slow lane had no room for, or no thread within `limit_s`."""
-    problem = Unavailable("too many searches are waiting already; ask again in a moment")
+def refusing_late(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """The application, but 503 for a request that its lane had no room for, or no thread in time."""
+    problem = Unavailable("too many requests are waiting already; ask again in a moment")
     body = wire.encode(wire.problem_body(problem))
     headers = [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))]
     headers += list(problem.headers.items())
 
     def wrapped(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        came_at = getattr(_lane, "came_at", None) or time.monotonic()
-        environ[answers.CAME_AT] = came_at
-        if getattr(_lane, "full", False) or time.monotonic() - came_at > limit_s:
+        environ[answers.CAME_AT] = getattr(_lane, "came_at", None) or time.monotonic()
+        if getattr(_lane, "late", False):
             request_id = answers.request_id(environ.get("HTTP_X_REQUEST_ID", ""))
             start_response("503 Service Unavailable", [*headers, ("X-Request-Id", request_id)])
             log.info("%s refused with 503: too many are waiting %s", environ["REQUEST_METHOD"], request_id)
@@ -196,12 +198,12 @@ class Server:
     def __init__(self, callosum: Callosum) -> None:
         self._callosum = callosum
         settings = callosum.config.server
-        self._lanes = Lanes(settings.threads)
+        self._lanes = Lanes(settings.threads, callosum.config.federation.per_store_timeout_s)
         self._map: dict[int, Any] = {}
         self._running = False
         try:
             self._server = waitress.server.create_server(
-                refusing_when_full(create_app(callosum), callosum.config.federation.per_store_timeout_s),
+                refusing_late(create_app(callosum)),
                 map=self._map,
                 _dispatcher=self._lanes,
                 listen=f"[{settings.host}]:{settings.port}"

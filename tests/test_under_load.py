@@ -218,9 +218,10 @@ def test_the_wait_for_a_request_thread_counts_and_one_too_long_is_refused(
     assert at_once(5, one.port, ask) == []
     assert {status for status, _ in said} == {200, 503}
     assert max(took_s for _, took_s in said) < 2.5, "the deadline twice, and no more"
-    first = threading.Thread(target=at_once, args=(1, one.port, ask))
+    before = len(hung.requests)
+    first = threading.Thread(target=at_once, args=(1, one.port, lambda client: client.search(timeout_s=0.6)))
     first.start()
-    assert hung.wait_for(lambda store: store.open_connections == 1)
+    assert hung.wait_for(lambda store: len(store.requests) == before + 1)
     started = time.monotonic()
     answer = one.request("POST", "/search", json={"query": "x", "timeout_s": 0.3})
     assert "its time ran out before a thread was free" in problem(answer, 503)["detail"]
@@ -379,7 +380,7 @@ def test_past_the_bounded_queue_a_search_is_told_to_come_again(service: Services
         response = one.request("POST", "/search", json={"query": "x"}, headers=own)
         document = problem(response, 503)
         assert (response.headers["Retry-After"], response.headers["X-Request-Id"]) == ("1", "r1")
-        assert "too many searches" in document["detail"]
+        assert "too many requests" in document["detail"]
         assert one.request("GET", "/stores").status_code == 200
     finally:
         hung.release()
