@@ -64,12 +64,7 @@ def bind_all(
             continue
         try:
             if not isinstance(entry, Mapping):
-                raise Invalid(
-                    "",
-                    errors={
-                        "": [f"expected a mapping, found {settings.described(entry, secret=isinstance(entry, str))}"]
-                    },
-                )
+                raise Invalid("", errors={"": [f"expected a mapping, found {settings.shape_of(entry)}"]})
             bound.append(bind_one(entry))
         except (Invalid, BadRequest) as exc:
             bound.append(_unbound(name, str(exc), entry, managed))

@@ -73,8 +73,7 @@ class _Reading:
         value = document.get(name)
         if value is None or isinstance(value, Mapping):
             return value or {}
-        found = settings.described(value, secret=isinstance(value, str))  # `bearer_token:secret`, a space forgotten
-        fault = f"{self.place(document, name)}: {name}: expected a mapping, found {found}"
+        fault = f"{self.place(document, name)}: {name}: expected a mapping, found {settings.shape_of(value)}"
         if fault not in self.faults:
             self.faults.append(fault)
         return {}
@@ -262,8 +261,7 @@ def _stores(federation: Mapping[Any, Any], reading: _Reading) -> list[Store | Un
     if entries is None:
         return []
     if not isinstance(entries, list):
-        found = settings.described(entries, secret=isinstance(entries, str))
         place = reading.place(federation, "stores")
-        reading.faults.append(f"{place}: federation.stores: expected a list, found {found}")
+        reading.faults.append(f"{place}: federation.stores: expected a list, found {settings.shape_of(entries)}")
         return []
     return bind_all(entries, reading.environ, managed=False)

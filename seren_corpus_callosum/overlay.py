@@ -91,7 +91,7 @@ class Overlay:
                     entries: list[dict[str, Json]] = json.loads(_encoded(roster.entries))  # a copy: readers have these
                 result = edit(entries)
                 with self._not_saved():
-                    self._save(target, _encoded(entries), raw, damaged=roster.damage is not None)
+                    self._save(target, _encoded(entries), damaged=raw if roster.damage else None)
                 if saved is not None:
                     saved(result)
                 return result
@@ -139,7 +139,7 @@ class Overlay:
     def _damaged(self, fault: str, usable: tuple[Mapping[str, Json], ...] = ()) -> Roster:
         return Roster(usable if self._good is None else self._good, f"{self._name} {fault}")
 
-    def _save(self, target: Path, data: bytes, raw: bytes | None, *, damaged: bool) -> None:
+    def _save(self, target: Path, data: bytes, *, damaged: bytes | None) -> None:
         for leftover in _leftovers(target):
             leftover.unlink(missing_ok=True)
         old = target.lstat() if os.path.lexists(target) else None
@@ -153,8 +153,8 @@ class Overlay:
             # Inode numbers come back and clocks tick coarsely: only a rising time shows each change to the readers.
             now_ns = max(time.time_ns(), like.st_mtime_ns + 1_000)
             os.utime(temp, ns=(now_ns, now_ns))
-            if damaged:
-                aside = _set_aside(target, raw, like)
+            if damaged is not None:
+                aside = _set_aside(target, damaged, like)
             self._replace(temp, target)
         except BaseException:
             temp.unlink(missing_ok=True)
@@ -262,15 +262,11 @@ def _create(path: Path, data: bytes, like: os.stat_result) -> None:
         raise
 
 
-def _set_aside(target: Path, raw: bytes | None, like: os.stat_result) -> Path:
+def _set_aside(target: Path, damaged: bytes, like: os.stat_result) -> Path:
     """Keep the damaged file under a second name; its own stays until the replace, so that there is always one."""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
     aside = target.with_name(f"{target.name}.bad-{stamp}")
-    if raw is None:
-        target.chmod(0o600)
-        aside.hardlink_to(target)
-    else:
-        _create(aside, raw, like)
+    _create(aside, damaged, like)
     return aside
 
 

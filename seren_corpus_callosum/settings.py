@@ -185,6 +185,11 @@ def described(value: Json, *, secret: bool = False) -> str:
     return f"the number {clipped(str(value))}"
 
 
+def shape_of(value: Json) -> str:
+    """What was found where a mapping or a list was expected; a text may be `token:secret`, a space forgotten."""
+    return described(value, secret=isinstance(value, str))
+
+
 def key_text(key: object) -> str:
     """A key of a file as it can be shown, whatever it holds; of `token:secret`, a space forgotten, the key alone."""
     shown = re.split(r"(?<=.)[:=]", key)[0] if isinstance(key, str) else key

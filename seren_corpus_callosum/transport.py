@@ -207,7 +207,7 @@ def _headers(store: Store) -> dict[str, str]:
 
 def decode(body: bytes) -> Json:
     """JSON from UTF-8 bytes, whatever a header said; numbers that are not finite become null."""
-    # Parsing holds the interpreter: of two bytes a value, four megabytes would hold up every store for a second.
+    # Parsing holds the interpreter: of two bytes a value, four megabytes would hold up every store for half a second.
     if _values(body) > VALUES_LIMIT and _values(_TEXT.sub(b"", body)) > VALUES_LIMIT:
         raise StoreError("too_large", f"the answer holds more than {VALUES_LIMIT} values")
     try:
